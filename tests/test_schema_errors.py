@@ -151,7 +151,7 @@ MALFORMED = {
     "no chunks": f"{SMALL}collective: {{chunks: 0, lanes: two}}\n",
     "chunk below an element": f"{SMALL}collective: {{chunk: 1B}}\n",
     "algorithm": f"{SMALL}collective: {{algorithm: ace-4-phases}}\n",
-    "algorithm later": f"{SMALL}collective: {{algorithm: packed-trees}}\n",
+    "algorithm for machines": f"{SMALL}collective: {{algorithm: packed-trees}}\n",
     "endpoint": f"{SMALL}endpoint: idael\n",
     "endpoint without kind": f"{SMALL}endpoint: {{comm_sms: 6}}\n",
     "endpoint incomplete": f"{SMALL}endpoint: {{kind: baseline}}\n",

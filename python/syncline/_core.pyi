@@ -28,6 +28,11 @@ def check(spec_json: str) -> str:
     Raises [`SpecError`] if `run` would.
     """
 
+def asked(spec_json: str) -> str:
+    """Which collectives the simulation asks of whom (`Asked` in `crates/system/src/asked.rs`), as a JSON list. Raises
+    [`SpecError`] if the text describes no run.
+    """
+
 def export(spec_json: str) -> str:
     """The plan of the spec's collective as JSON (`crates/collective/src/plan_file/form.rs`). Raises [`SpecError`] if
     `run` would, or if it cannot be written down.

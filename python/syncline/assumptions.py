@@ -24,7 +24,8 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
-from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload
+from syncline.schema.packed import PACKED, Trees
+from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
@@ -224,17 +225,25 @@ def _defaults(
         if isinstance(nested, Buses):
             yield from _of_buses(f"{section}.{name}", nested, given=is_given)
             continue
-        if name in ignored or is_given:
+        if name in ignored:
+            continue
+        if isinstance(nested, Trees):
+            yield from _defaults(f"{section}.{name}", nested, dumped[name], given=is_given, ignored=frozenset())
+        if is_given or isinstance(nested, Trees):
             continue
         shown = dumped[name]
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
-            if name == "chunk" and value.chunk is None and value.chunks is None:
+            if name == "chunk" and value.algorithm == PACKED and value.chunk is None and value.chunks is None:
+                yield "collective.chunk = whole (default: packed-trees cuts it into slices)"
+            elif name == "chunk" and value.chunk is None and value.chunks is None:
                 yield f"collective.chunk = {DEFAULT_CHUNK // 1024}KiB (default)"
             continue
         if name in UNNAMED:
             continue
         if shown is None:
-            shown = value.meaning_of_nothing(name) if isinstance(value, EndpointSection | NetworkSection) else "auto"
+            shown = "auto"
+            if isinstance(value, EndpointSection | NetworkSection | Training):
+                shown = value.meaning_of_nothing(name)
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
         yield f"{section}.{name} = {shown} (default)"

@@ -26,8 +26,10 @@ from syncline.schema.experiment import (
     Experiment,
 )
 from syncline.schema.load import Choice, Study, Variant
+from syncline.schema.packed import PACKED, PLANNED
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.workloads import kinds_of
+from syncline.trees import planned
 from syncline.trials import Basis, Candidate
 
 SAME: Final = facts.Names(lambda engine: (a.name for a in engine.algorithms.values() if a.same_as))
@@ -54,6 +56,8 @@ def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
         names.remove("ring-unidirectional")
     if not experiment.endpoint.adds_in_switches:
         names.remove("in-switch")
+    if not set(kinds) <= set(PLANNED) or not planned.is_quick(experiment):
+        names.remove(PACKED)
     if "all-reduce" not in kinds:
         names = [name for name in names if name not in COMPOSITIONS or name in ("hierarchical", "themis")]
     return names

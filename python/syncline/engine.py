@@ -16,6 +16,7 @@ from syncline import binding, facts, memory, refusals
 from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
 from syncline.preview import Preview
+from syncline.schema import effect, programs
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -24,6 +25,7 @@ from syncline.schema.experiment import (
     Experiment,
 )
 from syncline.schema.numbers import numbers
+from syncline.schema.packed import PACKED
 from syncline.schema.workloads import (
     AstraWorkload,
     CollectiveWorkload,
@@ -31,8 +33,11 @@ from syncline.schema.workloads import (
     JobsWorkload,
     ModelWorkload,
     PlacedJob,
+    Training,
+    kinds_of,
 )
 from syncline.topology import Topology
+from syncline.trees import planned
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,7 +198,10 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
 
 def _request(variant: Variant, *, steady: bool = False) -> str:
     """What the engine is asked to simulate, and how much memory it may take."""
-    specified = specification(variant.experiment, variant.astra_text)
+    try:
+        specified = specification(variant.experiment, variant.astra_text)
+    except planned.TreesError as error:
+        raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
     specified["output"]["steady"] = steady
     return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit()})
 
@@ -241,10 +249,10 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
         else:
             update = {"algorithms": collective.algorithms | {path[-1]: algorithm}}
         changed = variant.experiment.model_copy(update={"collective": collective.model_copy(update=update)})
-        asked = specification(changed, variant.astra_text)
         try:
+            asked = specification(changed, variant.astra_text)
             _core.check(json.dumps(asked | {"memory_limit_bytes": min(LOOK_BYTES, memory.limit())}))
-        except _core.SpecError:
+        except (_core.SpecError, planned.TreesError):
             return False
         return True
 
@@ -287,13 +295,13 @@ def specification(experiment: Experiment, astra_text: str | None = None) -> dict
 
 def described(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
     """The engine's description of all that an experiment says."""
-    return {
+    specified = {
         "fabric": _fabric(experiment),
         "groups": _groups(experiment),
         "fold": experiment.fold,
         "network": experiment.network.specification(),
         "endpoint": experiment.endpoint.specification(experiment.npu, experiment.transit),
-        "collectives": _collectives(experiment, experiment.collective),
+        "collectives": _collectives(experiment, experiment.collective, kinds_of(experiment.workload)),
         **({"families": _families(experiment)} if isinstance(experiment.workload, GraphWorkload) else {}),
         **({"start": {"jitter_ps": experiment.network.jitter}} if experiment.network.jitter else {}),
         **_attributes(experiment),
@@ -305,6 +313,14 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
             "trace_limit": experiment.output.trace_limit,
         },
     }
+    if not planned.is_wanted(specified):
+        return specified
+    from syncline import _core
+
+    try:
+        return planned.completed(experiment, specified, _core.asked)
+    except _core.SpecError:
+        return specified  # which the run will be refused for, whatever the trees are
 
 
 def compute_share(experiment: Experiment) -> tuple[int, int]:
@@ -387,7 +403,7 @@ def _families(experiment: Experiment) -> list[dict[str, Any]]:
         {
             "name": name,
             "members": _shaped(experiment, file.engine_members(name, npus)),
-            "collectives": _collectives(experiment, _of_family(experiment.collective, family.collective)),
+            "collectives": _collectives(experiment, _of_family(experiment.collective, family.collective), file.kinds),
             "priority": family.priority,
             "traffic_class": family.traffic_class,
         }
@@ -415,9 +431,10 @@ def _of_family(usual: Collective, own: dict[str, Any]) -> Collective:
     return usual.model_copy(update=changes)
 
 
-def _collectives(experiment: Experiment, collective: Collective) -> dict[str, Any]:
+def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
     assert not experiment.has_open_algorithms, "auto is settled before a run"
-    algorithm = "ring" if collective.algorithm == "ring-unidirectional" else collective.algorithm
+    # The engine never takes the ring in place of packed trees, which come to it as plans.
+    others = {"ring-unidirectional": "ring", PACKED: "ring"}
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
@@ -425,14 +442,16 @@ def _collectives(experiment: Experiment, collective: Collective) -> dict[str, An
         chunking["least_block_bytes"] = least
     limit, posting = collective.inflight_per_dimension, experiment.network.posting
     plans = [plan.specification for plan in collective.plan]
+    chunks_of = {kind: 1 for kind in kinds if programs.is_one_chunk(collective, kind)} | collective.chunks_of
     return {
+        **planned.section(collective, kinds),
         **({"plans": plans} if plans else {}),
         **({} if limit is None else {"inflight_per_dimension": limit}),
-        **({"chunks_of": list(collective.chunks_of.items())} if collective.chunks_of else {}),
+        **({"chunks_of": list(chunks_of.items())} if chunks_of else {}),
         **({} if collective.loops == 1 else {"loops": collective.loops}),
         **({} if posting == "rotated" else {"posting": posting}),
-        "algorithm": algorithm,
-        "algorithms": list(collective.algorithms.items()),
+        "algorithm": others.get(collective.algorithm, collective.algorithm),
+        "algorithms": [(kind, others.get(name, name)) for kind, name in collective.algorithms.items()],
         "per_dimension": collective.per_dimension,
         "slices": collective.slices or 0,
         "padding": collective.padding == "equal",
@@ -483,12 +502,21 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "strategy": experiment.strategy,
         "iterations": experiment.iterations,
         "overlap": training.overlap,
+        **(_gradients(training) if effect.has_gradients(experiment) else {}),
         "drain": experiment.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": _compute(experiment, *compute_share(experiment)),
         "background": background,
     }
+
+
+def _gradients(training: Training) -> dict[str, Any]:
+    """Which gradients are all-reduced together, and what waits for all of them."""
+    found: dict[str, Any] = {"barrier": True} if training.barrier else {}
+    if training.bucket is not None:
+        found["buckets"] = {"first_bytes": training.first_bucket or training.bucket, "bytes": training.bucket}
+    return found
 
 
 def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
@@ -500,11 +528,13 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         "strategy": "data-parallel",
         "iterations": job.iterations or experiment.iterations,
         "overlap": training.overlap,
+        **_gradients(training),
         "drain": experiment.tail == "drain",
         "update": training.update,
         "compute": _compute(experiment, *compute_share(experiment)),
     }
-    collectives = _collectives(experiment, _of_family(experiment.collective, job.collective))
+    own = _of_family(experiment.collective, job.collective)
+    collectives = _collectives(experiment, own, kinds_of(job.workload))
     npus = numbers(job.npus, experiment.topology.npus)
     grid = topologies.grid(experiment.topology, (tuple(npus),))
     return {

@@ -63,6 +63,23 @@ def test_means_are_asked_for(tmp_path: Path) -> None:
     assert (shown.x_text(16), shown.series_text(4 * MIB)) == ("16", "4 MiB")
 
 
+def test_a_spread_has_the_least_and_the_most(tmp_path: Path) -> None:
+    panel = (
+        "kind: bars, x: endpoint.fsms, series: endpoint.sram, y: iteration_time_s, unit: ms, where: {variant: Fast}, "
+        "published: [{x: 16, series: 4MiB, value: 0.5}]"
+    )
+    spread = _shown(tmp_path, f"{panel}, spread: true")
+    found, mean = _of(spread), _of(_shown(tmp_path, f"{panel}, mean: true"))
+    assert found[16, 4 * MIB, "least iteration_time_s"] == pytest.approx(4 / 16)
+    assert found[16, 4 * MIB, "most iteration_time_s"] == pytest.approx(3 * 4 / 16)
+    assert {key[:2] for key in found} == {key[:2] for key in mean}
+    assert [v.part for v in spread.values if v.published is not None] == ["most iteration_time_s"]
+    assert {spread.part_name(v.part) for v in spread.values} == {"least_iteration_time_ms", "most_iteration_time_ms"}
+    for other in ("kind: lines", "kind: bars, mean: true"):
+        with pytest.raises(InputError, match="spread"):
+            _shown(tmp_path, f"{panel.replace('kind: bars', other)}, spread: true")
+
+
 def test_parts_are_stacked(tmp_path: Path) -> None:
     shown = _shown(
         tmp_path,

@@ -241,7 +241,7 @@ def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
         if chance.random() < 0.25:
             found["groups"] = groups(chance, hostile=hostile)
     else:
-        model = chance.choice(("resnet18", "resnet50", "dlrm", "gnmt"))
+        model = chance.choice(("alexnet", "vgg16", "resnet18", "resnet50", "dlrm", "gnmt"))
         found["workload"] = {"model": model, "batch": chance.choice((1, 8, 32))}
         found["training"] = {"iterations": chance.choice((1, 2))}
     found["network"] = {"backend": chance.choice(sorted(NETWORKS))}

@@ -138,3 +138,35 @@ def test_what_the_machine_cannot_do(syncline_command: Command, flags: tuple[str,
     assert error["field"] == flags[0]
     assert reason in error["message"]
     assert error["accepted"]
+
+
+def test_packed_trees_are_simulated(syncline_command: Command) -> None:
+    """The rows are those of the command that simulates a collective, and of other software nothing is taken."""
+    line = ("bench", "broadcast", "--machine", "dgx1v", "--gpus", "1,4-6", "--algorithm", "packed-trees")
+    ended = syncline_command(*line, "--sizes", "8B,64MiB", "--json")
+    assert ended.status == 0, ended.err
+    rows = json.loads(ended.out)["rows"]
+    assert [(row["size_bytes"], row["count"], row["time_low_s"]) for row in rows] == [
+        (8, 2, None),
+        (2**26, 2**24, None),
+    ]
+    flags = ("--machine", "dgx1v", "--gpus", "1,4-6", "--algorithm", "packed-trees", "--backend", "flow")
+    more = ("--endpoint", "streams", "--set", "workload.element=4B", "--json")
+    alone = json.loads(syncline_command("collective", "broadcast", "--size", "64MiB", *flags, *more).out)
+    assert rows[1]["time_s"] == alone["time_s"]
+    assert "packed-trees streams" in syncline_command(*line, "--sizes", "8B").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["all-to-all", "--machine", "dgx1v"], "no trees carry out all-to-all"),
+        (["broadcast", "--machine", "dgx1v", "--gpus", "0,6"], "do not connect GPUs 0,6"),
+        (["broadcast", "--machine", "dgx1v", "--software", "v100-mesh"], "packed-trees is simulated"),
+        (["broadcast", "--machine", "dgx1v", "--sizes", "2x"], "--sizes"),
+    ],
+)
+def test_what_packed_trees_refuse(arguments: list[str], said: str, syncline_command: Command) -> None:
+    ended = syncline_command("bench", *arguments, "--algorithm", "packed-trees")
+    assert (ended.status, ended.out) == (2, "")
+    assert said in ended.err

@@ -393,6 +393,8 @@ def module() -> ModuleType:
         ("run", run),
         ("check", check),
         ("attempt", attempt),
+        ("asked", ENGINE.asked),
+        ("packing", ENGINE.packing),
         ("verify", verify),
         ("describe", describe),
         ("version", version),

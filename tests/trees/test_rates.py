@@ -47,6 +47,12 @@ def test_every_allocation_of_a_dgx1(machine: str, size: int) -> None:
             best = cuts.from_root(capacity, gpus, gpus[root])
             assert packed.rate == packed.best_rate == best * unit, (gpus, root)
             assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=False) is None
+            best = cuts.each(capacity, gpus, gpus[root])
+            for kind in ("scatter", "gather"):
+                packed = packing.of(asked, kind, root)
+                assert packed.rate == packed.best_rate == best * unit, (gpus, root)
+                if best:
+                    assert cuts.fault_of_paths(_as_listed(packed, gpus, unit), capacity, gpus, best / size) is None
         packed = packing.of(asked, "all-gather")
         assert packed.rate == packed.best_rate == cuts.from_all(capacity, gpus) * unit, gpus
         assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=False) is None
@@ -115,10 +121,12 @@ def test_random_networks(seed: int) -> None:
     backward = {(dst, src): rate for (src, dst), rate in capacity.items()}
     packed = packing.of(asked, "reduce-scatter")
     assert packed.rate == cuts.from_all(backward, gpus)
-    even = {(a, b): min(rate, capacity.get((b, a), 0)) for (a, b), rate in capacity.items()}
-    packed = packing.of(asked, "all-reduce")
-    assert packed.rate == cuts.both_ways(even, gpus)
-    assert cuts.fault(_as_listed(packed, gpus, 1), capacity, gpus, both=True) is None
+    for kind, there in (("scatter", capacity), ("gather", backward)):
+        packed = packing.of(asked, kind, gpus[-1])  # type: ignore[arg-type]
+        best = cuts.each(there, gpus, gpus[-1])
+        assert packed.rate == packed.best_rate == best
+        if best:
+            assert cuts.fault_of_paths(_as_listed(packed, gpus, 1), there, gpus, best / len(gpus)) is None
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from support.command import Ended
 
 Command = Callable[..., Ended]
 
-KINDS = ("broadcast", "reduce", "all-gather", "reduce-scatter", "all-reduce")
+KINDS = ("broadcast", "reduce", "scatter", "gather", "all-gather", "reduce-scatter", "all-reduce")
 WHERE = (
     ("dgx1v", "0-7"),
     ("dgx1v", "1,4,5,6"),
@@ -89,11 +89,10 @@ def test_trees_as_an_algorithm(endpoint: str, least: float, syncline_command: Co
     ("arguments", "said"),
     [
         (["all-to-all", "--machine", "dgx2"], "no trees carry out all-to-all"),
-        (["gather", "--machine", "dgx2"], "no trees carry out gather"),
-        (["broadcast", "--topology", "Ring(4)"], "a machine or a topology file"),
-        (["broadcast", "--machine", "dgx2", "--group", "0-1"], "one group"),
+        (["broadcast", "--topology", "Ring(4)"], "this topology has no links by name"),
+        (["broadcast", "--machine", "dgx1v", "--group", "0-2;4,5,7"], "linked in different ways"),
         (["broadcast", "--machine", "dgx2", "--root", "16"], "there is no rank 16"),
-        (["broadcast", "--machine", "dgx1v", "--gpus", "3,4,5"], "do not connect these GPUs"),
+        (["broadcast", "--machine", "dgx1v", "--gpus", "3,4,5"], "do not connect GPUs 3-5"),
         (["broadcast", "--machine", "dgx1v", "--plan", "examples/plans/ring4.xml"], "given twice"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,14 @@ def test_the_objective_decides(syncline_command: Command) -> None:
 @pytest.mark.parametrize("kind", ["scatter", "gather"])
 def test_every_kind_has_rates(kind: str, syncline_command: Command) -> None:
     ended = syncline_command("trees", "--machine", "dgx1p", "--collective", kind, "--root", "3", "--json")
-    assert json.loads(ended.out)["rate_links"] == 4
+    document = json.loads(ended.out)
+    assert document["rate_links"] == document["certificate"]["rate_links"] == pytest.approx(4 * 8 / 7)
+    parts = {gpu: sum(path["weight"] for path in document["trees"] if path["part_of"] == gpu) for gpu in range(8)}
+    assert parts == {gpu: pytest.approx(0 if gpu == 3 else 4 / 7) for gpu in range(8)}
+    for path in document["trees"]:
+        ends = [3, *(dst for _, dst in path["edges"])]
+        assert path["edges"] == [list(edge) for edge in itertools.pairwise(ends)]
+        assert (path["depth"], path["part_of"]) == (len(path["edges"]), ends[-1])
 
 
 def test_links_from_a_file(tmp_path: Path, syncline_command: Command) -> None:
@@ -81,7 +89,7 @@ def test_links_from_a_file(tmp_path: Path, syncline_command: Command) -> None:
         (("--gpus", "0-8"), "there is no GPU 8"),
         (("--collective", "all-to-all"), "--collective: this is no known collective"),
         (("--objective", "speed"), "time, trees, depth"),
-        (("--links", "pcie"), "auto, nvlink, all"),
+        (("--links", "pci"), "auto, nvlink, pcie, all, hybrid"),
         (("--size", "64"), "the unit is missing"),
         (("--size", "0B"), "more than zero"),
         (("--threshold", "5%"), "--objective trees"),
@@ -89,7 +97,11 @@ def test_links_from_a_file(tmp_path: Path, syncline_command: Command) -> None:
         (("--format", "xml"), "json, plan, msccl-xml, mscclpp-json"),
         (("-o", "trees.json"), "--format plan"),
         (("--format", "plan", "--json"), "--json"),
-        (("--format", "plan", "--collective", "scatter"), "plans of trees do not carry this out yet"),
+        (("--root", "first"), "this is no GPU"),
+        (("--root", "-1"), "this is no GPU"),
+        (("--root", "auto", "--collective", "all-gather"), "every GPU is a root"),
+        (("--overhead", "5"), "the unit is missing"),
+        (("--overhead", "-1us"), "--overhead"),
         (("--format", "plan", "--gpus", "3,4,5"), "not all GPUs reach each other"),
         (("--format", "plan", "-o", "/nowhere/trees.json"), "cannot be written"),
         (("--topology-file", "links.yaml"), "exclude each other"),

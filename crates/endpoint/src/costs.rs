@@ -63,6 +63,11 @@ pub trait StepCost {
         false
     }
 
+    /// How long an NPU with NVLinks takes, for each NPU of its group, until it can send over PCIe (`message::streams`).
+    fn peer_access_latency(&self) -> Ps {
+        Ps::ZERO
+    }
+
     /// How long messages of streams are held up that share a link, if they are.
     fn link_delays(&mut self) -> Option<&mut LinkDelays> {
         None

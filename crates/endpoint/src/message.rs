@@ -49,6 +49,7 @@ pub use dimension_limit::DimensionLimit;
 pub(crate) use dimension_limit::Places;
 use early::{EarlyMessages, EarlyPackets};
 use injection::Injection;
+use streams::PeerAccess;
 use syncline_collective::{Op, Pace, PhaseId, Slot};
 use syncline_core::{Bytes, Id, NodeId, NodeSet, PortId, Ps, Schedule, Wait};
 use syncline_network::{Delivery, LINKS_OF_AN_EVENT, Message, MsgId, NetOut, Network, Route, Segment, TrafficClass};
@@ -177,6 +178,8 @@ pub struct MessageEndpoint<C> {
     dimension_limit: Option<DimensionLimit>,
     /// What has arrived and not reached its program, if that takes time.
     injection: Option<Injection>,
+    /// Who has to switch before it sends over PCIe, if that takes time.
+    peer_access: Option<PeerAccess>,
     /// What waits for room on its connection.
     pub(crate) send_queues: SendQueues,
     sent: u64,
@@ -200,6 +203,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             packet: None,
             departures: None,
             injection: Injection::new(cost.injection(), npus),
+            peer_access: PeerAccess::new(cost.peer_access_latency(), &layout),
             layout,
             cost,
             inflight,
@@ -321,6 +325,9 @@ impl<C: StepCost> MessageEndpoint<C> {
         let t = self.thread(npu, seq, thread);
         (t.working, t.decoded) = (true, false);
         let (op, len) = (t.op, t.len);
+        if self.peer_access.is_some() && op.sends() && self.switches(npu, seq, thread, ctx) {
+            return;
+        }
         self.cost.work(ctx.now, op, Bytes(len), WorkDone::Step { npu: npu.0, seq, thread, stage }, ctx.q);
     }
 
@@ -683,6 +690,9 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
             }
         };
         let op = self.thread(npu, seq, thread).op;
+        if stage == streams::SWITCHING {
+            return self.work(npu, seq, thread, 0, ctx);
+        }
         let is_held = stage == streams::HELD;
         if !is_held && stage + 1 < self.cost.stages(op) {
             return self.work(npu, seq, thread, stage + 1, ctx);

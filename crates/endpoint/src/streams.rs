@@ -37,6 +37,12 @@
 //! time that its bytes take there. Others may send meanwhile, and the link may fall idle, which is what harms the pipeline.
 //! What is fair draws no random number.
 //!
+//! # Switching peer access
+//! A GPU that has NVLinks copies over them. To copy over PCIe instead, peer access has to be disabled, and enabled again,
+//! which takes a time in proportion to the number of GPUs (sections 3.4 and 5.3). So a stream of such a GPU whose step names
+//! PCIe as its way sends nothing until `peer_access_latency` for each GPU of the communicator has passed since the chunk began its
+//! phase. Streams over NVLinks run meanwhile.
+//!
 //! # Left out
 //! The host that issues commands, which has many streams to serve; kernels that take SMs from compute, or memory bandwidth
 //! from copies; copy engines, of which a GPU has fewer than links; rendezvous, since a receiver's memory always has room.
@@ -67,6 +73,8 @@ pub struct StreamConfig {
     pub event_overhead: Ps,
     /// Bytes of a chunk that kernels of an NPU reduce per second.
     pub reduce_rate: Rate,
+    /// Switching peer access from NVLinks to PCIe and back, for each GPU of the communicator.
+    pub peer_access_latency: Ps,
     /// Where chunks that share a link are delayed: at most so many thousandths of a chunk's time, and the seed.
     pub delayed: Option<(u32, u64)>,
 }
@@ -90,6 +98,10 @@ impl Streams {
 impl StepCost for Streams {
     fn holds_threads(&self) -> bool {
         true
+    }
+
+    fn peer_access_latency(&self) -> Ps {
+        self.config.peer_access_latency
     }
 
     fn link_delays(&mut self) -> Option<&mut LinkDelays> {
@@ -194,6 +206,7 @@ mod tests {
             kernel_overhead: Ps(30),
             event_overhead: Ps(7),
             reduce_rate: Rate::new(1_000_000_000_000).expect("positive"), // a byte a picosecond
+            peer_access_latency: Ps::ZERO,
             delayed,
         }
     }

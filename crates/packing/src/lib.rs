@@ -8,9 +8,12 @@
 //! |---|---|---|
 //! | [`flow`] | what can flow from a node to another, and the cut that limits it | Dinic 1970 |
 //! | [`rate`] | the best rate from one root, from all roots at once, and to and from all by trees used both ways | Edmonds 1973; Tutte and Nash-Williams 1961 |
+//! | [`each`] | the best rate if each node gets a part of its own, and paths that reach it | Ford and Fulkerson 1956; Dinkelbach 1967 |
 //! | [`switches`] | a network without switches that is as good | Bang-Jensen, Frank and Jackson 1995 |
 //! | [`exact`] | trees that reach the best rate | Edmonds 1973, Lovász 1976 |
 //! | [`orientation`] | arcs for trees that are used both ways | Frank 1980 |
+//! | [`symmetry`] | permutations that lead a terminal to any other and keep all capacities | Weisfeiler and Leman 1968, McKay 1981 |
+//! | [`orbits`] | trees of one root that stand for those of all on networks with symmetries | Edmonds 1967, column generation |
 //! | [`cheapest`] | the arborescence of least cost | Chu and Liu 1965, Edmonds 1967 |
 //! | [`every`] | all arborescences of a small network | |
 //! | [`multiplicative`] | many trees near the best rate, quickly | Blink, section 3.2 |
@@ -19,6 +22,7 @@
 //! Everything is exact: capacities are integers, and rates are ratios of integers.
 
 pub mod cheapest;
+pub mod each;
 pub mod every;
 pub mod exact;
 pub mod flow;

@@ -202,6 +202,27 @@ fn worse(network: &Network, rate: Ratio) -> Result<Option<Limit>, Refusal> {
     Ok(Some(over(sets, entering)))
 }
 
+/// Sets of nodes into which less leads than trees with these weights from these roots need, the roots within a set counted: one
+/// for each terminal that such a set has been found for. Without any, the network, if it has no switches, has the trees.
+pub fn violated(network: &Network, roots: &[(u32, u64)]) -> Vec<Vec<u32>> {
+    let source = network.nodes;
+    let mut flow = of_network(network, 1);
+    for &(root, weight) in roots {
+        flow.edge(source, root, weight);
+    }
+    let demand: u64 = roots.iter().map(|(_, weight)| weight).sum();
+    let mut sets: Vec<Vec<u32>> = Vec::new();
+    for terminal in 0..network.terminals {
+        if flow.most(source, terminal, demand) < demand {
+            let set = (0..network.nodes).filter(|&node| !flow.is_on_source_side(node)).collect();
+            if !sets.contains(&set) {
+                sets.push(set);
+            }
+        }
+    }
+    sets
+}
+
 /// Capacity of the arcs that enter a set of nodes.
 pub fn entering(network: &Network, set: &[u32]) -> u64 {
     let mut inside = vec![false; network.nodes as usize];
@@ -221,14 +242,14 @@ pub(crate) fn of_network(network: &Network, more: u32) -> Flow {
     flow
 }
 
-fn scale(flow: &mut Flow, network: &Network, factor: u64) {
+pub(crate) fn scale(flow: &mut Flow, network: &Network, factor: u64) {
     for (edge, arc) in (0u32..).zip(&network.arcs) {
         flow.set(2 * edge, arc.capacity * factor);
     }
 }
 
 /// Whether the capacities times a factor, and what is asked of them, can be added up.
-fn countable(network: &Network, factor: u64, demand: u128) -> Result<(), Refusal> {
+pub(crate) fn countable(network: &Network, factor: u64, demand: u128) -> Result<(), Refusal> {
     let sum: u128 = network.arcs.iter().map(|arc| u128::from(arc.capacity)).sum();
     let most = u128::from(MOST_CAPACITY);
     if sum * u128::from(factor) > most || demand > most { Err(too_fine()) } else { Ok(()) }

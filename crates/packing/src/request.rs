@@ -1,11 +1,11 @@
 //! What can be asked, and the answers, as JSON. Capacities and rates are in the unit of whoever asks, such as bytes per second;
 //! weights of trees and capacities of the network without switches are in `unit / factor` of it.
 
-use crate::network::{Arc, Network, Tree};
+use crate::network::{Arc, MOST_CAPACITY, Network, Tree, too_fine};
 use crate::rate::{self, Limit};
 use crate::ratio::Ratio;
 use crate::symmetry::Symmetry;
-use crate::{cheapest, every, exact, multiplicative, orbits, orientation, switches};
+use crate::{cheapest, each, every, exact, multiplicative, orbits, orientation, switches};
 use serde::{Deserialize, Serialize};
 use syncline_core::Refusal;
 
@@ -32,6 +32,8 @@ enum Task {
         #[serde(default)]
         few: bool,
     },
+    /// The same where each terminal gets a part of its own, and paths instead of trees.
+    ToEach { root: u32 },
     /// The same from all roots at once. With `one_root`, trees of all of them are answered as those of one root, if there are
     /// symmetries that make the others of them.
     FromAll {
@@ -43,6 +45,10 @@ enum Task {
         #[serde(default)]
         one_root: bool,
     },
+    /// Only the best rate, from each terminal as the root; with `each`, of parts for each.
+    Rates { each: bool },
+    /// Trees that have these weights from these roots, if the network has them; or only whether it has them.
+    Given { roots: Vec<(u32, u64)>, trees: bool },
     /// Trees near the best rate from a root, by multiplicative weights.
     Multiplicative { root: u32, epsilon: f64 },
     /// The cheapest tree from a root whose arcs have at least a capacity, for each of several capacities.
@@ -90,6 +96,19 @@ struct OneTree {
     arcs: Vec<u32>,
 }
 
+impl From<Tree> for OneTree {
+    fn from(Tree { root, weight, arcs }: Tree) -> OneTree {
+        OneTree { root, weight, arcs }
+    }
+}
+
+#[derive(Serialize)]
+struct Given {
+    /// Sets of nodes into which too little leads for the trees; if there are any, there are no trees.
+    violated: Vec<Vec<u32>>,
+    trees: Vec<OneTree>,
+}
+
 #[derive(Serialize)]
 struct Weighted {
     trees: Vec<(Vec<u32>, f64)>,
@@ -119,8 +138,18 @@ pub fn answer(request: &str) -> Result<String, Refusal> {
     let network = Network::new(request.nodes, request.terminals, arcs)?;
     match request.task {
         Task::FromRoot { root, few } => as_text(&from_root(network, inside(root, request.terminals)?, few)?),
+        Task::ToEach { root } => as_text(&to_each(network, inside(root, request.terminals)?)?),
         Task::FromAll { one_root } => as_text(&from_all(network, one_root)?),
         Task::BothWays { one_root } => as_text(&both_ways(network, one_root)?),
+        Task::Rates { each } => {
+            let limit = |root: u32| if each { each::rate(&network, root) } else { Ok(rate::from_root(&network, root)) };
+            let rate = |root: u32| Ok(limit(root)?.map_or(Ratio::ZERO, |limit| limit.rate));
+            as_text(&(0..network.terminals).map(rate).collect::<Result<Vec<Ratio>, Refusal>>()?)
+        }
+        Task::Given { roots, trees } => {
+            without_switches(&network)?;
+            as_text(&given(&network, &roots, trees)?)
+        }
         Task::Multiplicative { root, epsilon } => {
             let root = inside(root, request.terminals)?;
             without_switches(&network)?;
@@ -189,6 +218,32 @@ fn from_root(network: Network, root: u32, few: bool) -> Result<Rates, Refusal> {
     let widest = rate::widest(&network, root).map(|widest| widest * unit);
     let answer = rates(components, best, unit, 1, (split.network, split.factor), (trees, Vec::new()));
     Ok(Rates { widest, ..answer })
+}
+
+fn to_each(network: Network, root: u32) -> Result<Rates, Refusal> {
+    let (components, unit) = (network.components(), network.unit());
+    let network = network.in_units_of(unit);
+    let best = each::rate(&network, root)?;
+    let rate = best.as_ref().map_or(Ratio::ZERO, |limit| limit.rate);
+    let found = each::paths(&network, root, rate)?;
+    let mut answer = rates(components, best, unit, 1, (found.network, found.factor), (found.paths, Vec::new()));
+    // Paths carry all parts but the root's own.
+    answer.rate = answer.best.as_ref().map_or(Ratio::ZERO, |best| best.rate);
+    Ok(answer)
+}
+
+fn given(network: &Network, roots: &[(u32, u64)], wanted: bool) -> Result<Given, Refusal> {
+    let mut sum = 0u64;
+    for &(root, weight) in roots {
+        inside(root, network.terminals)?;
+        sum = sum.saturating_add(weight);
+    }
+    if sum > MOST_CAPACITY {
+        return Err(too_fine());
+    }
+    let violated = rate::violated(network, roots);
+    let trees = if wanted && violated.is_empty() { reaching(network, roots) } else { Vec::new() };
+    Ok(Given { violated, trees: trees.into_iter().map(OneTree::from).collect() })
 }
 
 fn from_all(network: Network, one_root: bool) -> Result<Rates, Refusal> {
@@ -313,9 +368,8 @@ fn alike(
     }
     let terminals = network.terminals;
     let generators = symmetry.generators.iter().map(|images| images[..terminals as usize].to_vec()).collect();
-    let rate = Ratio::new(answer.rate.num, answer.rate.den);
-    let rate = Ratio { num: rate.num * u64::from(terminals), ..rate };
-    Rates { rate: Ratio::new(rate.num, rate.den), generators, ..answer }
+    let rate = Ratio::new(answer.rate.num * u64::from(terminals), answer.rate.den);
+    Rates { rate, generators, ..answer }
 }
 
 /// Trees that are known to exist.
@@ -352,7 +406,7 @@ fn rates(
         factor,
         arcs: network.arcs.into_iter().map(|arc| (arc.from, arc.to, arc.capacity, arc.via)).collect(),
         opposite,
-        trees: trees.into_iter().map(|Tree { root, weight, arcs }| OneTree { root, weight, arcs }).collect(),
+        trees: trees.into_iter().map(OneTree::from).collect(),
         generators: Vec::new(),
         widest: None,
     }
@@ -370,6 +424,13 @@ mod tests {
         };
         let root = ask(r#"{"kind": "from-root", "root": 1}"#);
         assert_eq!((&root["rate"]["num"], &root["best"]["capacity"]), (&50.into(), &50.into()));
+        assert_eq!(ask(r#"{"kind": "rates", "each": false}"#)[2], root["rate"]);
+        let each = ask(r#"{"kind": "to-each", "root": 1}"#);
+        assert_eq!(ask(r#"{"kind": "rates", "each": true}"#)[2], each["rate"]);
+        assert_eq!(
+            (&each["rate"]["num"], &each["factor"], &each["trees"][1]["weight"]),
+            (&75.into(), &2.into(), &1.into())
+        );
         let all = ask(r#"{"kind": "from-all"}"#);
         assert_eq!(all["rate"], serde_json::json!({"num": 75, "den": 1}));
         assert_eq!(all["best"]["rate"], serde_json::json!({"num": 25, "den": 1}));
@@ -407,6 +468,19 @@ mod tests {
         let task = serde_json::json!({"kind": "from-all"});
         let request = serde_json::json!({"nodes": 258, "terminals": 257, "arcs": arcs, "task": task});
         assert!(answer(&request.to_string()).unwrap_err().message.contains("257 GPUs"));
+    }
+
+    #[test]
+    fn trees_from_given_roots_or_what_is_in_their_way() {
+        let ask = |weight: u64| -> serde_json::Value {
+            let network = r#""nodes": 2, "terminals": 2, "arcs": [[0, 1, 2], [1, 0, 1]]"#;
+            let request = format!(
+                "{{{network}, \"task\": {{\"kind\": \"given\", \"roots\": [[0, 2], [1, {weight}]], \"trees\": true}}}}"
+            );
+            serde_json::from_str(&answer(&request).unwrap()).unwrap()
+        };
+        assert_eq!((&ask(1)["violated"], ask(1)["trees"].as_array().unwrap().len()), (&serde_json::json!([]), 2));
+        assert_eq!((&ask(2)["violated"], &ask(2)["trees"]), (&serde_json::json!([[0]]), &serde_json::json!([])));
     }
 
     #[test]

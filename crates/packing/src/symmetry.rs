@@ -7,10 +7,12 @@
 //!
 //! Choices are made so that the symmetries are a group with one member for each terminal. It grows by a factor each time, with
 //! a permutation that commutes with all members and moves the terminals that they have joined in cycles of equal length: the
-//! GPUs of every server in a cycle, then the servers. A network may have symmetries that are not found. What is found is
-//! checked arc by arc.
+//! GPUs of every server in a cycle, then the servers. In such a group, the image of a terminal looks from there as that of any
+//! other terminal looks from the other one, which leaves few choices; some more are tried where none of them leads on. A network
+//! may have symmetries that are not found. What is found is checked arc by arc.
 
 use crate::network::Network;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// Permutations of all nodes: the one with number `t` leads terminal 0 to terminal `t`.
@@ -22,41 +24,26 @@ pub struct Symmetry {
     pub generators: Vec<Vec<u32>>,
 }
 
-/// Targets that are tried for each generator.
-const TARGETS: usize = 8;
+/// Permutations that are tried at most, times terminals; with many terminals each takes long.
+const TRIES: usize = 100_000;
+/// The least and the largest number of them.
+const FEWEST_TRIES: usize = 64;
+const MOST_TRIES: usize = 1000;
 const NONE: u32 = u32::MAX;
 
 impl Symmetry {
     /// Symmetries that lead terminal 0 to every terminal, if they are found.
     pub fn of(network: &Network) -> Option<Symmetry> {
         let sides = Sides::new(network);
+        let terminals = network.terminals as usize;
         let identity: Vec<u32> = (0..network.nodes).collect();
-        let mut group = vec![identity];
-        let mut generators = Vec::new();
-        let mut reached = vec![false; network.terminals as usize];
-        reached[0] = true;
-        let base = sides.refined()?;
-        let away = sides.away(0);
-        while group.len() < network.terminals as usize {
-            let mut targets: Vec<u32> = (0..network.terminals).filter(|&t| !reached[t as usize]).collect();
-            targets.sort_by_key(|&t| (away[t as usize], t));
-            let found = targets.iter().take(TARGETS).find_map(|&target| {
-                let (generator, length) = Search::run(&sides, &base, &group, target)?;
-                sides.keeps(&generator).then_some((generator, length))
-            });
-            let (generator, length) = found?;
-            let begun = group.len();
-            for _ in 1..length {
-                for member in group.len() - begun..group.len() {
-                    let next: Vec<u32> = group[member].iter().map(|&node| generator[node as usize]).collect();
-                    if std::mem::replace(reached.get_mut(next[0] as usize)?, true) {
-                        return None;
-                    }
-                    group.push(next);
-                }
-            }
-            generators.push(generator);
-        }
+        let mut growing = Growing {
+            sides: &sides,
+            base: sides.refined()?,
+            away: sides.away(0),
+            tries: (TRIES / terminals).clamp(FEWEST_TRIES, MOST_TRIES),
+        };
+        let (group, generators) = growing.whole(vec![identity], Vec::new())?;
         let mut images = vec![Vec::new(); group.len()];
         for member in group {
             let at = member[0] as usize;
@@ -66,11 +53,106 @@ impl Symmetry {
     }
 }
 
+/// Permutations that commute, one for each terminal that they lead terminal 0 to.
+type Group = Vec<Vec<u32>>;
+
+/// A group in the making.
+struct Growing<'a> {
+    sides: &'a Sides<'a>,
+    /// The coarsest colours.
+    base: Colours,
+    /// Distances from terminal 0.
+    away: Vec<u32>,
+    /// Permutations that may still be tried.
+    tries: usize,
+}
+
+impl Growing<'_> {
+    /// The group with more generators until it leads to every terminal. A generator after which there are no others is given up
+    /// for another one: of three pairs, two may have changed places, and the third one has nobody left.
+    fn whole(&mut self, group: Group, generators: Vec<Vec<u32>>) -> Option<(Group, Vec<Vec<u32>>)> {
+        let terminals = self.sides.network.terminals as usize;
+        if group.len() == terminals {
+            return Some((group, generators));
+        }
+        for target in self.targets(&group) {
+            let blocks = terminals / group.len();
+            let divisors = (2..=blocks).filter(|length| blocks % length == 0);
+            let mut seen = Vec::new();
+            // The length that comes about by itself is mostly a good one.
+            for length in std::iter::once(None).chain(divisors.map(Some)) {
+                if length.is_some_and(|length| seen.contains(&length)) {
+                    continue;
+                }
+                self.tries = self.tries.checked_sub(1)?;
+                let Some((generator, length)) = Search::run(self.sides, &self.base, &group, target, length) else {
+                    continue;
+                };
+                seen.push(length);
+                if self.sides.keeps(&generator)
+                    && let Some(larger) = grown(&group, &generator, length, terminals)
+                {
+                    let more = [&generators[..], &[generator]].concat();
+                    if let Some(found) = self.whole(larger, more) {
+                        return Some(found);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Terminals that the group does not lead to yet, the nearest ones first. Of those that look alike from terminal 0, one.
+    fn targets(&self, group: &[Vec<u32>]) -> Vec<u32> {
+        let mut reached = vec![false; self.sides.network.terminals as usize];
+        for member in group {
+            reached[member[0] as usize] = true;
+        }
+        let colours = self.sides.looks(&self.base, 0);
+        let mut targets: Vec<u32> =
+            (0..self.sides.network.terminals).filter(|&terminal| !reached[terminal as usize]).collect();
+        targets.sort_by_key(|&terminal| (self.away[terminal as usize], terminal));
+        let mut seen = Vec::new();
+        targets.retain(|&terminal| {
+            let looks = (self.away[terminal as usize], colours[terminal as usize]);
+            let new = !seen.contains(&looks);
+            seen.push(looks);
+            new
+        });
+        targets
+    }
+}
+
+/// A group with one more generator, whose cycles of blocks have a length; none if two members lead to the same terminal.
+fn grown(group: &[Vec<u32>], generator: &[u32], length: usize, terminals: usize) -> Option<Group> {
+    let begun = group.len();
+    if begun * length > terminals {
+        return None;
+    }
+    let mut group = group.to_vec();
+    let mut reached = vec![false; terminals];
+    for member in &group {
+        reached[member[0] as usize] = true;
+    }
+    for _ in 1..length {
+        for member in group.len() - begun..group.len() {
+            let next: Vec<u32> = group[member].iter().map(|&node| generator[node as usize]).collect();
+            if std::mem::replace(reached.get_mut(next[0] as usize)?, true) {
+                return None;
+            }
+            group.push(next);
+        }
+    }
+    Some(group)
+}
+
 /// The network, and its arcs at each node: whether they leave it, their capacity, and the other end.
 struct Sides<'a> {
     network: &'a Network,
     around: Vec<Vec<(bool, u64, u32)>>,
     capacity: BTreeMap<(u32, u32), u64>,
+    /// See `looks`; found where it is asked for.
+    looks: Vec<OnceCell<Vec<u32>>>,
 }
 
 impl Sides<'_> {
@@ -84,7 +166,24 @@ impl Sides<'_> {
             around[from as usize].push((true, carries, to));
             around[to as usize].push((false, carries, from));
         }
-        Sides { network, around, capacity }
+        let looks = vec![OnceCell::new(); network.nodes as usize];
+        Sides { network, around, capacity, looks }
+    }
+
+    /// How all nodes look from one: their colours once it has its own. What looks alike from two nodes has the same number, since
+    /// numbers follow from colours alone.
+    fn looks(&self, base: &Colours, from: u32) -> &[u32] {
+        self.looks[from as usize].get_or_init(|| {
+            let nodes = self.around.len();
+            let (mut colours, mut dirty) = (base.clone(), Vec::new());
+            if colours.members[colours.of[from as usize] as usize].len() > 2 {
+                colours.recolour(self, &[from, from + nodes as u32], &mut dirty);
+                // Both copies are the same.
+                let _ = colours.refine(self, dirty);
+            }
+            colours.of.truncate(nodes);
+            colours.of
+        })
     }
 
     /// Whether a permutation of the nodes leads terminals to terminals and keeps all capacities.
@@ -199,6 +298,9 @@ impl Colours {
 /// A permutation in the making.
 struct Search<'a> {
     sides: &'a Sides<'a>,
+    base: &'a Colours,
+    /// How the image of a terminal looks from there.
+    looks: u32,
     group: &'a [Vec<u32>],
     colours: Colours,
     images: Vec<u32>,
@@ -209,14 +311,26 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// A permutation that leads terminal 0 to `target` and commutes with the group, and the length of its cycles of blocks.
-    fn run(sides: &'a Sides<'a>, base: &Colours, group: &'a [Vec<u32>], target: u32) -> Option<(Vec<u32>, usize)> {
+    /// A permutation that leads terminal 0 to `target` and commutes with the group, and the length of its cycles of blocks, which
+    /// may be given.
+    fn run(
+        sides: &'a Sides<'a>,
+        base: &'a Colours,
+        group: &'a [Vec<u32>],
+        target: u32,
+        length: Option<usize>,
+    ) -> Option<(Vec<u32>, usize)> {
         let nodes = sides.around.len();
         let block = (0..nodes).map(|node| group.iter().map(|member| member[node]).min().unwrap_or(NONE)).collect();
         let (images, taken) = (vec![NONE; nodes], vec![false; nodes]);
-        let mut search = Search { sides, group, colours: base.clone(), images, taken, block };
+        let looks = sides.looks(base, 0)[target as usize];
+        let mut search = Search { sides, base, looks, group, colours: base.clone(), images, taken, block };
         search.lead(0, target)?;
-        let length = search.cycle(0, None)?;
+        let given = length;
+        let length = search.cycle(0, given)?;
+        if given.is_some_and(|given| given != length) {
+            return None;
+        }
         for node in 0..nodes as u32 {
             if search.images[node as usize] == NONE {
                 search.cycle(node, Some(length))?;
@@ -263,6 +377,10 @@ impl<'a> Search<'a> {
                 let images =
                     self.colours.members[colour].iter().filter(|&&node| node >= nodes).map(|node| node - nodes);
                 let mut free: Vec<u32> = images.filter(|&to| !self.taken[to as usize]).collect();
+                if free.len() > 1 && at < self.sides.network.terminals {
+                    let looks = self.sides.looks(self.base, at);
+                    free.retain(|&to| looks[to as usize] == self.looks);
+                }
                 let close = length.is_none_or(|length| steps == length);
                 let new = |to: &u32| !visited[self.block[*to as usize] as usize];
                 let home = free.contains(&start);

@@ -53,6 +53,13 @@ fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyR
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
+/// Which collectives the simulation that the JSON text describes asks of whom, in JSON.
+#[pyfunction]
+fn asked(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let asked = guarded(py, || syncline_system::asked(spec_json))?.map_err(raised)?;
+    serde_json::to_string(&asked).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
 /// The plan of the collective that the JSON text describes, in JSON.
 #[pyfunction]
 fn export(py: Python<'_>, spec_json: &str) -> PyResult<String> {
@@ -188,6 +195,7 @@ fn ends(lengths: impl Iterator<Item = usize>) -> Vec<i64> {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(asked, module)?)?;
     module.add_function(wrap_pyfunction!(attempt, module)?)?;
     module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(export_schedule, module)?)?;

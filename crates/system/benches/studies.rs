@@ -105,6 +105,8 @@ fn resnet50(fold: FoldSpec) -> Spec {
         strategy: syncline_system::spec::StrategySpec::DataParallel,
         iterations: 2,
         overlap: true,
+        buckets: None,
+        barrier: false,
         drain: true,
         update: false,
         stragglers: vec![],

@@ -16,9 +16,9 @@ use crate::driver::{CollectiveConfig, CollectiveTimes};
 use crate::executor::Executor;
 use crate::graphs::Call;
 use crate::job::Demand;
+use crate::place::{FirstPlan, first_plan};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
-use syncline_collective::{Kind, PlanId, Rank};
 use syncline_core::{Bytes, NodeId, id_type};
 use syncline_endpoint::{Layout, RoomId};
 use syncline_workload::{ClassId, FamilyId, RelativeRank};
@@ -51,8 +51,8 @@ pub struct CohortPart {
     pub layout: Layout,
     /// How its collectives are carried out.
     pub config: CollectiveConfig,
-    /// The first plan of every kind of collective, and root.
-    pub first_plans: Vec<(Kind, Rank, PlanId)>,
+    /// The first plan of every kind of collective, root and class of sizes.
+    pub first_plans: Vec<FirstPlan>,
 }
 
 /// A collective of a cohort, as the first of its classes that asked for it has it.
@@ -77,7 +77,7 @@ pub struct Cohort {
     pub times: Vec<CollectiveTimes>,
     /// NPUs that are in its groups.
     pub participants: u32,
-    first_plans: Vec<(Kind, Rank, PlanId)>,
+    first_plans: Vec<FirstPlan>,
     known: Vec<Known>,
     /// Whether an NPU has asked, in this instant, to enter a chunk into the log.
     asked: bool,
@@ -122,8 +122,8 @@ impl Cohort {
         let before = self.known.len();
         for &node in calls.iter().skip(before) {
             let call = graph.call(node);
-            let first = self.first_plans.iter().find(|first| (first.0, first.1) == (call.kind, call.root));
-            let plan = first.expect("a plan is built for every collective in the graph").2;
+            let plan = first_plan(&self.first_plans, call.kind, call.root, call.bytes)
+                .expect("a plan is built for every collective in the graph");
             let pieces = self.config.pieces(self.layout.plan(plan), Bytes(call.bytes));
             self.admission.add(call.kind, plan, pieces);
             self.times.push(CollectiveTimes::default());

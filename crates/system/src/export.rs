@@ -92,7 +92,7 @@ impl ToWrite {
         let plan = run.layout().plan(PLAN).clone();
         let around =
             plan.phase_ids().map(|phase| plan.goes_round(phase) && run.layout().goes_round(PLAN, phase)).collect();
-        let (layout, root, grid) = (run.layout().clone(), run.cohorts[0].first_plans[0].1, run.layout().sizes());
+        let (layout, root, grid) = (run.layout().clone(), run.cohorts[0].first_plans[0].root, run.layout().sizes());
         Ok(ToWrite { layout, plan, around, root, grid, composition, balanced })
     }
 

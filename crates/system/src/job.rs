@@ -6,8 +6,8 @@ mod several;
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
 use crate::spec::{
-    ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec,
-    parallel,
+    BucketSpec, ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec,
+    WorkloadSpec, parallel,
 };
 use graphs::graphs;
 use syncline_collective::{Kind, Plan, Rank};
@@ -15,7 +15,7 @@ use syncline_core::{Bytes, NodeId, Ps, Refusal};
 use syncline_workload::Parallel;
 use syncline_workload::astra_text::Imported;
 use syncline_workload::compute::Npu;
-use syncline_workload::data_parallel::DataParallel;
+use syncline_workload::data_parallel::{Buckets, DataParallel};
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
 use syncline_workload::hybrid::{Hybrid, Loop};
 use syncline_workload::models::{Built, Sizes};
@@ -86,6 +86,8 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             strategy,
             iterations,
             overlap,
+            buckets,
+            barrier,
             drain,
             update,
             compute,
@@ -94,6 +96,10 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
         } => {
             let npu = npu(compute)?;
             if let Some(imported) = parallel(workload) {
+                if let Some(refusal) = own_gradients(*buckets, *barrier, "this parallelism has collectives of its own")
+                {
+                    return Err(refusal.into());
+                }
                 let job = imported_job(imported, *update, *overlap, *iterations, npu)?;
                 let compute_ps = job.compute_ps * slowest(stragglers)?;
                 return Ok(Job { drain: *drain, compute_ps, ..job });
@@ -104,7 +110,9 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             let layers = model.layers();
             let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
             let compute_ps: f64 = passes.map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
-            let (source, collectives) = source(model, *strategy, *overlap, background.is_some())?;
+            let background_runs = background.is_some();
+            let loops = Loops { overlap: *overlap, buckets: *buckets, barrier: *barrier, background: background_runs };
+            let (source, collectives) = source(model, *strategy, loops)?;
             let collectives = collectives.into_iter().map(|(kind, bytes)| (kind, Rank(0), bytes)).collect();
             let demand = Demand { collectives, iterations: *iterations };
             let compute_ps = compute_ps * slowest(stragglers)?;
@@ -203,21 +211,43 @@ fn model(workload: &WorkloadSpec, ranks: u32, update: bool) -> Result<Built, Run
 
 type Source = Box<dyn GraphSource + Send>;
 
-/// The graph of a model under a strategy, and the collectives of one of its iterations.
-fn source(
-    model: Built,
-    strategy: StrategySpec,
+/// What a description says of the training loop.
+#[derive(Clone, Copy)]
+struct Loops {
     overlap: bool,
+    buckets: Option<BucketSpec>,
+    barrier: bool,
     background: bool,
-) -> Result<(Source, Vec<(Kind, u64)>), RunError> {
+}
+
+/// Refuses what is for the gradients of data parallelism only.
+fn own_gradients(buckets: Option<BucketSpec>, barrier: bool, why: &str) -> Option<Refusal> {
+    match (buckets, barrier) {
+        (Some(_), _) => Some(Refusal::of("job.buckets", why).accepting("no buckets")),
+        (None, true) => Some(Refusal::of("job.barrier", why).accepting("no barrier")),
+        (None, false) => None,
+    }
+}
+
+/// The graph of a model under a strategy, and the collectives of one of its iterations.
+fn source(model: Built, strategy: StrategySpec, loops: Loops) -> Result<(Source, Vec<(Kind, u64)>), RunError> {
+    let Loops { overlap, buckets, barrier, background } = loops;
     match (model, strategy) {
         (Built::Chain(layers), StrategySpec::DataParallel) if !background => {
-            let sizes = layers.iter().map(|l| l.gradient.0);
-            let sizes = if overlap { sizes.collect() } else { vec![sizes.fold(0, u64::saturating_add)] };
-            let collectives = sizes.into_iter().map(|bytes| (Kind::AllReduce, bytes)).collect();
-            Ok((Box::new(DataParallel::new(layers, overlap)), collectives))
+            let mut training = DataParallel::new(layers, overlap);
+            if let Some(BucketSpec { first_bytes, bytes }) = buckets {
+                training = training.in_buckets(Buckets { first: Bytes(first_bytes), others: Bytes(bytes) });
+            }
+            if barrier {
+                training = training.with_barrier();
+            }
+            let collectives = training.collectives().into_iter().map(|bytes| (Kind::AllReduce, bytes.0)).collect();
+            Ok((Box::new(training), collectives))
         }
         (Built::Recommender(model), StrategySpec::Hybrid) => {
+            if let Some(refusal) = own_gradients(buckets, barrier, "hybrid parallelism reduces layer by layer") {
+                return Err(refusal.into());
+            }
             let order = match (overlap, background) {
                 (true, true) => Loop::BackgroundTables,
                 (true, false) => Loop::Overlapped,
@@ -288,6 +318,11 @@ impl Demand {
     /// Bytes of all collectives of a kind in an iteration.
     pub fn sizes(&self, kind: Kind) -> impl Iterator<Item = u64> + '_ {
         self.collectives.iter().filter(move |c| c.0 == kind).map(|c| c.2)
+    }
+
+    /// Bytes of all collectives of a kind from or to a root in an iteration.
+    pub fn sizes_from(&self, kind: Kind, root: Rank) -> impl Iterator<Item = u64> + '_ {
+        self.collectives.iter().filter(move |c| (c.0, c.1) == (kind, root)).map(|c| c.2)
     }
 
     /// Bytes of the largest collective of a kind.

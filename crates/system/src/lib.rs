@@ -9,6 +9,7 @@
 
 pub mod admission;
 mod along;
+pub mod asked;
 pub mod attempt;
 pub mod balance;
 pub mod bound;
@@ -44,6 +45,7 @@ pub mod steady;
 pub mod tables;
 pub mod timer;
 
+pub use asked::asked;
 pub use attempt::{Attempt, Limits};
 pub use build::{attempt, check, check_spec, run, run_spec};
 pub use describe::{Facts, describe};

@@ -9,7 +9,7 @@ use crate::limits::check_plans;
 use crate::machine::{Machine, participants};
 use crate::offload::Offload;
 use crate::pipeline::{Pipelined, TryOut};
-use crate::plans;
+use crate::plans::{self, Numbered};
 use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, GroupsSpec, LanesSpec, PostingSpec, Spec};
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
@@ -30,8 +30,8 @@ pub struct Placement {
     pub space: Space,
     /// The plans of each kind and root: one, or one for every order of dimensions.
     pub plans: Vec<Plan>,
-    /// The first plan of each kind and root.
-    pub first_plans: Vec<(Kind, Rank, PlanId)>,
+    /// The first plan of each kind, root and class of sizes.
+    pub first_plans: Vec<FirstPlan>,
     /// How a chunk's order of dimensions is chosen, if it has a choice.
     pub balance: Option<Balance>,
     /// How rings run along each dimension of the space.
@@ -40,6 +40,24 @@ pub struct Placement {
     pub switch_ports: Vec<Option<Vec<PortId>>>,
     /// How blocks are cut.
     pub split: Split,
+}
+
+/// The first of the plans of a kind of collectives, with a root, up to a size.
+#[derive(Clone, Copy, Debug)]
+pub struct FirstPlan {
+    /// What it carries out.
+    pub kind: Kind,
+    /// From or to whom.
+    pub root: Rank,
+    /// Bytes of the largest collective that it is for.
+    pub up_to: u64,
+    /// Its number.
+    pub plan: PlanId,
+}
+
+/// The first plan for a collective; the plans of a kind and root stand in the order of their sizes.
+pub fn first_plan(plans: &[FirstPlan], kind: Kind, root: Rank, bytes: u64) -> Option<PlanId> {
+    plans.iter().find(|p| (p.kind, p.root) == (kind, root) && bytes <= p.up_to).map(|p| p.plan)
 }
 
 impl Placement {
@@ -68,8 +86,16 @@ impl Placement {
         let kinds = demand.kinds();
         let written = plans::of_kinds(c, &kinds)?;
         let uses = demand.uses();
-        let chosen = uses.iter().map(|&(kind, root)| Chosen::new(c, kind, &written, whole, (&grid, root)));
-        let chosen = chosen.collect::<Result<Vec<Chosen>, RunError>>()?;
+        let mut chosen: Vec<Chosen> = Vec::new();
+        for &(kind, root) in &uses {
+            let needed = plans::needed(&written, (kind, root), demand.sizes_from(kind, root))?;
+            if needed.is_empty() {
+                chosen.push(Chosen::new(c, kind, None, whole, (&grid, root))?);
+            }
+            for plan in needed {
+                chosen.push(Chosen::new(c, kind, Some(plan), whole, (&grid, root))?);
+            }
+        }
         // Where every algorithm sees a line there is no grid; where only some do, they use the line of all
         // ranks beside the dimensions of the grid.
         let flat = chosen.iter().all(|a| a.flat);
@@ -92,8 +118,8 @@ impl Placement {
             let mut plans = Vec::new();
             first_plans.clear();
             for chosen in &chosen {
-                let Chosen { kind, root, .. } = *chosen;
-                first_plans.push((kind, root, plans.len()));
+                let Chosen { kind, root, up_to, .. } = *chosen;
+                first_plans.push((FirstPlan { kind, root, up_to, plan: PlanId(0) }, plans.len()));
                 let chunk = demand.largest_chunk(kind, c);
                 let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
                 let switched = machine.is_switched();
@@ -174,7 +200,7 @@ impl Placement {
         let classes = whole.filter(|_| groups.is_some()).map(|along| along.classes().to_vec());
         let space = Space { sizes, groups, classes, representatives: None };
         check_plans(plans.len())?;
-        let first = |(kind, root, plan): (Kind, Rank, usize)| (kind, root, PlanId::from_index(plan));
+        let first = |(first, plan): (FirstPlan, usize)| FirstPlan { plan: PlanId::from_index(plan), ..first };
         let first_plans = first_plans.into_iter().map(first).collect();
         Ok(Placement { space, plans, first_plans, balance, wires, switch_ports, split })
     }
@@ -222,6 +248,8 @@ impl Placement {
 struct Chosen<'a> {
     kind: Kind,
     root: Rank,
+    /// Bytes of the largest collective that it is for.
+    up_to: u64,
     algorithm: AlgorithmSpec,
     /// The plan that takes the algorithm's place.
     written: Option<(usize, &'a WrittenPlan)>,
@@ -234,19 +262,20 @@ impl<'a> Chosen<'a> {
     fn new(
         c: &'a CollectiveSpec,
         of: Kind,
-        plans: &'a [(usize, Arc<WrittenPlan>)],
+        plan: Option<&'a Numbered>,
         whole: Option<&Along<'_>>,
         (grid, root): (&[u32], Rank),
     ) -> Result<Chosen<'a>, RunError> {
         let own = c.algorithms.iter().find(|a| a.0.kind() == of).map(|a| a.1);
         let algorithm = own.unwrap_or(c.algorithm);
         let per_dimension = c.per_dimension.as_deref().filter(|_| own.is_none());
-        let written = plans.iter().find(|(_, plan)| plan.kind == of).map(|(number, plan)| (*number, &**plan));
+        let written = plan.map(|plan| (plan.number, &*plan.plan));
+        let up_to = plan.map_or(u64::MAX, |plan| plan.up_to);
         let flat = match written {
             None => is_flat(algorithm, whole.is_some()),
             Some((number, plan)) => plans::sees_a_line(number, plan, grid, root)?,
         };
-        Ok(Chosen { kind: of, root, algorithm, written, per_dimension, flat })
+        Ok(Chosen { kind: of, root, up_to, algorithm, written, per_dimension, flat })
     }
 
     fn composition(&self) -> Composition {

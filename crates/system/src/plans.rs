@@ -21,22 +21,64 @@ fn refused(number: usize, refusal: Refusal) -> RunError {
     refusal.within(&section(number)).into()
 }
 
-/// The plans of a description that are for kinds of collectives of a job, with their numbers.
+/// A plan of a description.
+pub struct Numbered {
+    /// Its number there.
+    pub number: usize,
+    /// Bytes of the largest collective that it is for.
+    pub up_to: u64,
+    /// What it is.
+    pub plan: Arc<WrittenPlan>,
+}
+
+/// The plans of a description that are for kinds of collectives of a job, those for smaller collectives first.
 ///
 /// # Errors
-/// [`RunError::Spec`] for a plan that is none, or two of one kind.
-pub fn of_kinds(c: &CollectiveSpec, kinds: &[Kind]) -> Result<Vec<(usize, Arc<WrittenPlan>)>, RunError> {
-    let mut found: Vec<(usize, Arc<WrittenPlan>)> = Vec::new();
+/// [`RunError::Spec`] for a plan that is none, or two that are for the same collectives.
+pub fn of_kinds(c: &CollectiveSpec, kinds: &[Kind]) -> Result<Vec<Numbered>, RunError> {
+    let mut found: Vec<Numbered> = Vec::new();
     for (number, spec) in c.plans.iter().enumerate() {
         let plan = spec.written().map_err(|error| within(number, error))?;
-        if found.iter().any(|(_, other)| other.kind == plan.kind) {
+        let of = |plan: &WrittenPlan| (plan.kind, plan.kind.is_rooted().then_some(plan.root));
+        if found.iter().any(|other| (of(&other.plan), other.up_to) == (of(&plan), spec.up_to())) {
             let refusal = Refusal::of("", format!("there are two plans for {}", plan.kind));
             return Err(refused(number, refusal.accepting("one for each kind of collectives")));
         }
         if kinds.contains(&plan.kind) {
-            found.push((number, plan));
+            found.push(Numbered { number, up_to: spec.up_to(), plan });
         }
     }
+    found.sort_by_key(|plan| plan.up_to);
+    Ok(found)
+}
+
+/// The plans, of those of all kinds, that collectives of a kind, root and of some sizes need. Where none has the root, one
+/// with another root, which is refused with what it is for.
+///
+/// # Errors
+/// [`RunError::Spec`] if there are plans for smaller collectives only.
+pub fn needed(
+    plans: &[Numbered],
+    (kind, root): (Kind, Rank),
+    sizes: impl Iterator<Item = u64>,
+) -> Result<Vec<&Numbered>, RunError> {
+    let of_kind = || plans.iter().filter(move |plan| plan.plan.kind == kind);
+    let with_root = || of_kind().filter(move |plan| !kind.is_rooted() || plan.plan.root == root);
+    if of_kind().next().is_none() || with_root().next().is_none() {
+        return Ok(of_kind().next().into_iter().collect());
+    }
+    let mut found: Vec<&Numbered> = Vec::new();
+    for size in sizes {
+        let Some(plan) = with_root().find(|plan| size <= plan.up_to) else {
+            let largest = with_root().next_back().map_or(0, |plan| plan.up_to);
+            let message = format!("there are plans for collectives of up to {largest} B, and none for {size} B");
+            return Err(Refusal::of("collectives.plans", message).into());
+        };
+        if !found.iter().any(|other| other.number == plan.number) {
+            found.push(plan);
+        }
+    }
+    found.sort_by_key(|plan| plan.up_to);
     Ok(found)
 }
 

@@ -6,6 +6,7 @@
 
 use crate::cohorts::CohortPart;
 use crate::pipeline::slices_of;
+use crate::place::{FirstPlan, first_plan};
 use crate::setup::RunPlan;
 use crate::spec::Spec;
 use serde::Serialize;
@@ -236,10 +237,10 @@ impl RunPlan {
     /// The pieces of all collectives of an iteration of a cohort: number of their plan, its first one, length and count.
     fn pieces<'a>(&self, cohort: &'a CohortPart) -> Vec<(PlanId, &'a Plan, u64, u64)> {
         let mut found: Vec<(PlanId, &Plan, u64, u64)> = Vec::new();
-        for &(kind, root, number) in &cohort.first_plans {
+        for &FirstPlan { kind, root, plan: number, .. } in &cohort.first_plans {
             let plan = cohort.layout.plan(number);
-            let of_plan = cohort.demand.collectives.iter().filter(|c| (c.0, c.1) == (kind, root));
-            for &(_, _, size) in of_plan {
+            let sizes = cohort.demand.sizes_from(kind, root);
+            for size in sizes.filter(|&size| first_plan(&cohort.first_plans, kind, root, size) == Some(number)) {
                 let runs = cohort.config.pieces(plan, Bytes(size)).runs();
                 found.extend(runs.map(|(len, count)| (number, plan, len, count)));
             }

@@ -18,8 +18,8 @@ pub use graph::{
     ClassSpec, FamilySpec, GraphNodeSpec, GraphSpec, MembersSpec, MessageSpec, OrderSpec, PassSpec, WorkSpec,
 };
 pub use job::{
-    ArraySpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, PlacedJobSpec, StrategySpec,
-    WorkloadSpec,
+    ArraySpec, BucketSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, PlacedJobSpec,
+    StrategySpec, WorkloadSpec,
 };
 
 pub(crate) use imported::parallel;

@@ -14,6 +14,18 @@
 //! before: that is where communication becomes exposed. The updates after the last iteration are
 //! not part of the run.
 //!
+//! Gradients may be all-reduced in buckets ([`Buckets`]), as PyTorch's DistributedDataParallel does: layers that follow one
+//! another share a collective, which is issued when the gradients of the first of them are there, the last to be
+//! computed:
+//!
+//! ```text
+//!   weight_grad(2), input_grad(2), weight_grad(1) ──▶ all_reduce(1 and 2)
+//! ```
+//!
+//! An iteration may also end in a barrier: the next one begins when all gradients are reduced, as where one step of an
+//! optimiser updates all weights (PyTorch). What back-propagation does not hide is then exposed, and no forward pass
+//! hides any of it.
+//!
 //! Without overlap (ACE paper, Table VI, BaselineNoOverlap) the gradients of all layers are
 //! all-reduced together, by one collective after the whole back-propagation, and the iteration ends
 //! when it does:
@@ -22,7 +34,7 @@
 //!   ... weight_grad(0) ──▶ all_reduce(sum of all gradients) ──▶ barrier
 //! ```
 //!
-//! The barrier is a compute node without cost (layer 0, pass `Update`); every iteration has one, the
+//! A barrier is a compute node without cost (layer 0, pass `Update`); every iteration has one, the
 //! last too, so the run blocks on all of its communication. The joint collective bears layer 0 and
 //! pass `WeightGrad`, because layer 0's gradient completes it; its exposed time is hence reported
 //! under the name of layer 0.
@@ -35,11 +47,43 @@ use crate::layer::{Cost, Layer};
 use syncline_collective::Kind;
 use syncline_core::Bytes;
 
+/// Gradients that are all-reduced together.
+///
+/// Buckets are made in the order of the layers, and one is full once it has so many bytes. A layer is never divided, so
+/// that a bucket may have more than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buckets {
+    /// Bytes of the bucket of the first layers. Their gradients come last, when nothing is left to hide communication
+    /// behind, so it had better be small.
+    pub first: Bytes,
+    /// Bytes of all others.
+    pub others: Bytes,
+}
+
+impl Buckets {
+    /// For each of the layers, the first one of its bucket.
+    fn starts(self, layers: &[Layer]) -> Vec<usize> {
+        let (mut start, mut held, mut full) = (0, Bytes::ZERO, self.first);
+        let mut starts = Vec::with_capacity(layers.len());
+        for (i, layer) in layers.iter().enumerate() {
+            starts.push(start);
+            held = Bytes(held.0.saturating_add(layer.gradient.0));
+            if held >= full {
+                (start, held, full) = (i + 1, Bytes::ZERO, self.others);
+            }
+        }
+        starts
+    }
+}
+
 /// Data-parallel training of a model.
 #[derive(Clone, Debug)]
 pub struct DataParallel {
     layers: Vec<Layer>,
+    /// For each layer, the first one of those that its gradients are all-reduced with.
+    starts: Vec<usize>,
     overlap: bool,
+    barrier: bool,
     gradients: Bytes,
     iterations: u32,
     produced: NodeIndex,
@@ -57,7 +101,36 @@ impl DataParallel {
         let sum = layers.iter().try_fold(0, |sum: u64, l| sum.checked_add(l.gradient.0));
         let gradients = Bytes(sum.expect("gradients of 64 bits in all"));
         let gradient_done = vec![None; layers.len()];
-        DataParallel { layers, overlap, gradients, iterations: 0, produced: NodeIndex(0), gradient_done }
+        let starts = (0..layers.len()).collect();
+        let (iterations, produced, barrier) = (0, NodeIndex(0), false);
+        DataParallel { layers, starts, overlap, barrier, gradients, iterations, produced, gradient_done }
+    }
+
+    /// The same with iterations that end when all gradients are reduced; without overlap they do so in any case.
+    #[must_use]
+    pub fn with_barrier(self) -> DataParallel {
+        DataParallel { barrier: true, ..self }
+    }
+
+    /// The same with gradients in buckets; without overlap there is one for all of them in any case.
+    #[must_use]
+    pub fn in_buckets(self, buckets: Buckets) -> DataParallel {
+        DataParallel { starts: buckets.starts(&self.layers), ..self }
+    }
+
+    /// Bytes of each all-reduce of an iteration, in the order of the layers.
+    pub fn collectives(&self) -> Vec<Bytes> {
+        if !self.overlap {
+            return vec![self.gradients];
+        }
+        let firsts = (0..self.layers.len()).filter(|&i| self.starts[i] == i);
+        firsts.map(|first| self.bucket(first)).collect()
+    }
+
+    /// Bytes of the gradients of the bucket that begins with a layer.
+    fn bucket(&self, first: usize) -> Bytes {
+        let layers = self.layers.iter().zip(&self.starts).skip(first).take_while(|(_, start)| **start == first);
+        Bytes(layers.map(|(layer, _)| layer.gradient.0).sum()) // `new` has added up all of them
     }
 
     /// Whether communication may overlap with back-propagation.
@@ -88,19 +161,30 @@ impl DataParallel {
     fn backward(&mut self, nodes: &mut Nodes, mut previous: Option<NodeIndex>) {
         for (i, layer) in self.layers.iter().enumerate().rev() {
             let weight_grad = nodes.compute(i, Pass::WeightGrad, &layer.weight_grad, previous);
-            let reduces = self.overlap && layer.gradient > Bytes::ZERO;
-            self.gradient_done[i] =
-                reduces.then(|| nodes.collective(i, Pass::WeightGrad, (Kind::AllReduce, layer.gradient), weight_grad));
+            if self.starts[i] == i {
+                let bytes = if self.overlap { self.bucket(i) } else { Bytes::ZERO };
+                let reduced = (bytes > Bytes::ZERO)
+                    .then(|| nodes.collective(i, Pass::WeightGrad, (Kind::AllReduce, bytes), weight_grad));
+                let bucket = self.layers.iter().zip(&self.starts).enumerate().skip(i);
+                for (member, (layer, _)) in bucket.take_while(|(_, (_, start))| **start == i) {
+                    self.gradient_done[member] = reduced.filter(|_| layer.gradient > Bytes::ZERO);
+                }
+            }
             previous = Some(weight_grad);
             if i > 0 {
                 previous = Some(nodes.compute(i, Pass::InputGrad, &layer.input_grad, previous));
             }
         }
-        if let (false, Some(last), true) = (self.overlap, previous, self.gradients > Bytes::ZERO) {
-            let all_reduce = nodes.collective(0, Pass::WeightGrad, (Kind::AllReduce, self.gradients), last);
-            let barrier = nodes.compute(0, Pass::Update, &Cost::NOTHING, [all_reduce]);
-            self.gradient_done.fill(Some(barrier));
+        if self.gradients == Bytes::ZERO || (self.overlap && !self.barrier) {
+            return;
         }
+        let mut reduced: Vec<NodeIndex> = self.gradient_done.iter().copied().flatten().collect();
+        reduced.dedup(); // layers of a bucket, side by side
+        if let (false, Some(last)) = (self.overlap, previous) {
+            reduced = vec![nodes.collective(0, Pass::WeightGrad, (Kind::AllReduce, self.gradients), last)];
+        }
+        let barrier = nodes.compute(0, Pass::Update, &Cost::NOTHING, reduced);
+        self.gradient_done.fill(Some(barrier));
     }
 }
 
@@ -185,6 +269,79 @@ mod tests {
     }
 
     #[test]
+    fn buckets_of_layers_that_follow_one_another() {
+        let buckets = |first, others| Buckets { first: Bytes(first), others: Bytes(others) };
+        // Layers of 10, 20 and 30 bytes.
+        for (asked, starts, sizes) in [
+            (buckets(1, 1), vec![0, 1, 2], vec![10, 20, 30]),
+            (buckets(10, 20), vec![0, 1, 2], vec![10, 20, 30]),
+            (buckets(1, 21), vec![0, 1, 1], vec![10, 50]),
+            (buckets(11, 1), vec![0, 0, 2], vec![30, 30]),
+            (buckets(31, 31), vec![0, 0, 0], vec![60]),
+            (buckets(u64::MAX, 1), vec![0, 0, 0], vec![60]),
+        ] {
+            let training = DataParallel::new(toy(&Cost::NOTHING), true).in_buckets(asked);
+            assert_eq!(training.starts, starts, "{asked:?}");
+            assert_eq!(training.collectives(), sizes.into_iter().map(Bytes).collect::<Vec<_>>(), "{asked:?}");
+        }
+        let mut training = DataParallel::new(toy(&Cost::NOTHING), true).in_buckets(buckets(1, 31));
+        let first = brief(&training.iteration(ClassId(0), 0));
+        let backward = [
+            (2, WeightGrad, 0, vec![2]),
+            (2, InputGrad, 0, vec![3]),
+            (1, WeightGrad, 0, vec![4]),
+            (1, WeightGrad, 50, vec![5]),
+            (1, InputGrad, 0, vec![5]),
+            (0, WeightGrad, 0, vec![7]),
+            (0, WeightGrad, 10, vec![8]),
+        ];
+        assert_eq!(first[3..], backward);
+        // Both layers of the bucket wait for its all-reduce.
+        let second = brief(&training.iteration(ClassId(0), 1));
+        let forward = [(0, Forward, 0, vec![9]), (1, Forward, 0, vec![6, 10]), (2, Forward, 0, vec![6, 11])];
+        assert_eq!(second[..3], forward);
+    }
+
+    #[test]
+    fn without_overlap_there_is_one_bucket_for_everything() {
+        let small = Buckets { first: Bytes(1), others: Bytes(1) };
+        let plain = DataParallel::new(toy(&Cost::NOTHING), false);
+        let mut training = plain.clone().in_buckets(small);
+        assert_eq!(training.collectives(), [Bytes(60)]);
+        assert_eq!(training.iteration(ClassId(0), 0), plain.clone().iteration(ClassId(0), 0));
+    }
+
+    #[test]
+    fn a_barrier_ends_every_iteration_when_all_gradients_are_reduced() {
+        let two = Buckets { first: Bytes(1), others: Bytes(31) };
+        let mut training = DataParallel::new(toy(&Cost::NOTHING), true).in_buckets(two).with_barrier();
+        let first = brief(&training.iteration(ClassId(0), 0));
+        // The all-reduces of the first layer and of the two others, the earlier one last in the list of layers.
+        assert_eq!(first.last(), Some(&(0, Update, 0, vec![9, 6])));
+        let second = brief(&training.iteration(ClassId(0), 1));
+        let forward = [(0, Forward, 0, vec![10]), (1, Forward, 0, vec![10, 11]), (2, Forward, 0, vec![10, 12])];
+        assert_eq!(second[..3], forward);
+        let layers = vec![layer("a", 0, Cost::NOTHING), layer("b", 5, Cost::NOTHING)];
+        let mut training = DataParallel::new(layers, true).with_barrier();
+        assert_eq!(brief(&training.iteration(ClassId(0), 0)).last(), Some(&(0, Update, 0, vec![3])));
+        let nothing = vec![layer("a", 0, Cost::NOTHING)];
+        assert_eq!(DataParallel::new(nothing, true).with_barrier().iteration(ClassId(0), 0).len(), 2);
+    }
+
+    #[test]
+    fn a_layer_without_gradients_waits_for_no_bucket() {
+        let layers = vec![layer("a", 0, Cost::NOTHING), layer("b", 5, Cost::NOTHING), layer("c", 0, Cost::NOTHING)];
+        let everything = Buckets { first: Bytes(100), others: Bytes(100) };
+        let mut training = DataParallel::new(layers, true).in_buckets(everything);
+        let first = brief(&training.iteration(ClassId(0), 0));
+        assert_eq!(first.last(), Some(&(0, WeightGrad, 5, vec![7])));
+        let second = brief(&training.iteration(ClassId(0), 1));
+        assert_eq!(second[0].3, Vec::<u32>::new());
+        assert_eq!(second[1].3, vec![8, 9]);
+        assert_eq!(second[2].3, vec![10]);
+    }
+
+    #[test]
     fn an_update_that_costs_something_stands_between_all_reduce_and_forward() {
         let update = Cost::Kernels(vec![Demand::new(7, 7)]);
         let mut training = DataParallel::new(toy(&update), true);
@@ -246,6 +403,9 @@ mod tests {
         fn dependencies_are_earlier_nodes_of_this_and_the_last_iteration(
             gradients in proptest::collection::vec((0u64..3, any::<bool>()), 0..8),
             overlap in any::<bool>(),
+            first in 0u64..6,
+            others in 0u64..6,
+            barrier in any::<bool>(),
         ) {
             let updates = [Cost::NOTHING, Cost::Kernels(vec![Demand::new(1, 1)])];
             let layers: Vec<_> = gradients
@@ -253,7 +413,12 @@ mod tests {
                 .map(|&(g, update)| layer("x", g, updates[usize::from(update)].clone()))
                 .collect();
             let total: u64 = gradients.iter().map(|g| g.0).sum();
-            let mut training = DataParallel::new(layers, overlap);
+            let buckets = Buckets { first: Bytes(first), others: Bytes(others) };
+            let mut training = DataParallel::new(layers, overlap).in_buckets(buckets);
+            if barrier {
+                training = training.with_barrier();
+            }
+            prop_assert_eq!(training.collectives().iter().map(|b| b.0).sum::<u64>(), total);
             let mut starts = vec![0u32];
             for iteration in 0..4 {
                 let nodes = training.iteration(ClassId(0), iteration);

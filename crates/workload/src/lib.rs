@@ -16,7 +16,7 @@
 //! | [`graph`] | nodes of compute and communication, and who produces them |
 //! | [`compute`] | the roofline of an NPU; [`systolic`] an array in place of its SMs |
 //! | [`operators`], [`recurrent`] | the demand of operators, from their shapes; what is counted and what is not fused |
-//! | [`models`] | the models by name: [`resnet`], [`gnmt`], [`dlrm`] |
+//! | [`models`] | the models by name: [`plain`] (AlexNet, VGG-16), [`resnet`], [`gnmt`], [`dlrm`] |
 //! | [`data_parallel`] | training with a copy of the model on every NPU |
 //! | [`hybrid`] | training with copies of the MLPs and distributed tables |
 //! | [`astra_text`] | text workloads of ASTRA-sim 1.0 |
@@ -57,6 +57,7 @@ pub mod listed;
 pub mod models;
 pub mod operators;
 mod parameters;
+pub mod plain;
 pub mod recurrent;
 pub mod resnet;
 mod sizes;
@@ -65,7 +66,7 @@ pub mod systolic;
 pub use astra_parallel::Parallel;
 pub use astra_text::{FieldError, ImportError};
 pub use compute::{Npu, NpuError};
-pub use data_parallel::DataParallel;
+pub use data_parallel::{Buckets, DataParallel};
 pub use dlrm::Recommender;
 pub use graph::{
     ClassId, FamilyId, GraphSource, Node, NodeIndex, Order, Pass, PointToPoint, RelativeRank, Stream, Work,

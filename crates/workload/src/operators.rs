@@ -147,6 +147,19 @@ fn windows(input: ImageShape, kernel: u32, stride: u32, padding: u32) -> (u32, u
     (count(input.height), count(input.width))
 }
 
+/// A bias for each channel, behind a convolution: a kernel of its own that reads and writes the whole activation, where
+/// that of a fully connected layer is part of the matrix product. Its gradient is the sum of the incoming one over each
+/// channel; the gradient of the input is the incoming one, and costs nothing.
+pub fn bias(shape: ImageShape, element_bytes: u32) -> Operator {
+    let n = shape.elements();
+    Operator {
+        params: shape.channels.into(),
+        forward: vec![kernel(n, &[n, n], element_bytes)],
+        weight_grad: vec![kernel(n, &[n], element_bytes)],
+        ..Operator::default()
+    }
+}
+
 /// A fully connected layer of `rows` samples, `inputs` to `outputs` features, with a bias that is added
 /// in the epilogue of the matrix product, or without one.
 pub fn fully_connected(rows: u64, inputs: u32, outputs: u32, bias: bool, element_bytes: u32) -> Operator {
@@ -184,6 +197,13 @@ pub fn relu(n: u64, element_bytes: u32) -> Operator {
         input_grad: vec![kernel(n, &[n, n, n], element_bytes)],
         ..Operator::default()
     }
+}
+
+/// Dropout of `n` elements: a mask of one byte for each, which is drawn and applied forward, and applied backward.
+pub fn dropout(n: u64, element_bytes: u32) -> Operator {
+    let mut demand = kernel(product(&[2, n]), &[n, n], element_bytes);
+    demand.bytes = demand.bytes.saturating_add(n);
+    Operator { forward: vec![demand], input_grad: vec![demand], ..Operator::default() }
 }
 
 /// Residual addition of two tensors of `n` elements. Its gradient is the incoming one, on both ways, and
@@ -370,6 +390,17 @@ mod tests {
         assert_eq!((sweeps(&relu.forward), sweeps(&relu.input_grad)), (2, 3));
         assert_eq!((sweeps(&add.forward), sweeps(&add.input_grad)), (3, 0));
         assert_eq!((sweeps(&fork.forward), sweeps(&fork.input_grad)), (0, 3));
+    }
+
+    #[test]
+    fn bias_and_dropout_by_hand() {
+        let op = bias(SHAPE, 2);
+        assert_eq!(op.params, 3);
+        assert_eq!((op.forward[0].bytes, op.weight_grad[0].bytes), (2 * 2 * 480, 2 * 480));
+        assert!(op.input_grad.is_empty());
+        let op = dropout(480, 2);
+        assert_eq!((op.params, &op.weight_grad), (0, &vec![]));
+        assert_eq!((op.forward[0].bytes, op.input_grad[0].bytes), (480 * 5, 480 * 5));
     }
 
     #[test]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from syncline.results import Document
     from syncline.software.model import Model
 
-ALGORITHMS = ("auto", "ring", "tree", "nvls")
+ALGORITHMS = ("auto", "ring", "tree", "nvls", "packed-trees")
 
 
 def bench(
@@ -32,7 +32,11 @@ def bench(
     ] = "1KiB:8GiB:x2",
     gpus: Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0-3,8-11.")] = None,
     algorithm: Annotated[
-        str, typer.Option(metavar="auto|ring|tree|nvls", help="The algorithm that NCCL has to use (NCCL_ALGO).")
+        str,
+        typer.Option(
+            metavar="auto|ring|tree|nvls|packed-trees",
+            help="The algorithm that NCCL has to use (NCCL_ALGO); or packed-trees, which is simulated.",
+        ),
     ] = "auto",
     software: Annotated[
         str | None,
@@ -55,33 +59,68 @@ def bench(
       syncline bench all-reduce --machine dgx-h100 --sizes 1KiB:8GiB:x2
       syncline bench all-gather --machine "dgx-a100(nodes=4)" --sizes 64MiB,1GiB --json
       syncline bench all-reduce --machine dgx-h100 --software mine.yaml    (see syncline calibrate --out)
+      syncline bench broadcast --machine dgx1v --gpus 1,4-6 --algorithm packed-trees
 
     The times come from a model of NCCL whose constants were fitted to published tables, not from a simulation;
     docs/validation.md says how well it predicts. For sizes below 1 MiB, a row also gives the interval in which nine of
     ten systems of the class lie. The time of a small size, or a table for calibrate, makes it narrower.
     """
-    began = time.monotonic()
-    model, listed, small = _read(kind, machine, sizes, gpus, algorithm, software, small_size_time, seed)
-
     from syncline import results
+    from syncline.schema.packed import PACKED
     from syncline.software import printing
 
+    began = time.monotonic()
+    if algorithm == PACKED:
+        document, text = _of_trees(kind, machine, sizes, gpus, software, small_size_time, seed)
+        document["cost"] = results.cost(time.monotonic() - began, [])
+        _print(document, text, json=json, quiet=quiet, verbose=verbose)
+        return 0
+    model, listed, small = _read(kind, machine, sizes, gpus, algorithm, software, small_size_time, seed)
     predictions = [model.predict(size) for size in listed]
     document = _document(model, small, seed)
     document["rows"] = printing.rows(model, predictions)
     document["cost"] = results.cost(time.monotonic() - began, [])
-    if json:
-        print(results.dumps(document))
-    else:
-        print(printing.table(model, predictions), end="")
+    _print(document, printing.table(model, predictions), json=json, quiet=quiet, verbose=verbose)
+    return 0
+
+
+def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: bool) -> None:
+    from syncline import results
+
+    print(results.dumps(document) if json else text, end="\n" if json else "")
     if quiet:
-        return 0
+        return
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     if verbose:
         for assumption in document["assumptions"]:
             print(f"assumed: {assumption}", file=sys.stderr)
-    return 0
+
+
+def _of_trees(
+    kind: str,
+    machine: str,
+    sizes: str,
+    gpus: str | None,
+    software: str | None,
+    small_size_time: str | None,
+    seed: int,
+) -> tuple[Document, str]:
+    """The document and the table of packed trees. Raises [`InputError`] with everything that is wrong."""
+    from syncline.cli import bench_trees
+    from syncline.software import measurements
+    from syncline.software import sizes as listing
+    from syncline.software.wire import KINDS
+
+    problems = [*options.common_problems(seed=seed), *bench_trees.problems(software, small_size_time)]
+    named = measurements.kind_of(kind)
+    if named is None:
+        message = f"this collective is not known{did_you_mean(kind, KINDS)}"
+        problems += command_line("KIND", kind, message, measurements.accepted_kinds()).problems
+    listed = options.collected(problems, lambda: listing.parse(sizes))
+    if problems or named is None or listed is None:
+        raise InputError(problems)
+    return bench_trees.table(named, machine, gpus, listed, seed)
 
 
 def _read(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options, packed_trees, single
+from syncline.cli import options, single
 
 if TYPE_CHECKING:
     from syncline.schema.load import Variant
@@ -78,9 +76,7 @@ def collective(
         fold=fold,
     )
     problems = options.common_problems(threads=threads, seed=seed)
-    packs = algorithm == packed_trees.NAME
-    with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
-        study, assumed = single.load(packed_trees.planned(flags, Path(folder)) if packs else flags, problems, set_)
+    study, assumed = single.load(flags, problems, set_)
     _refuse_captures(study.variants[0])
 
     from syncline import engine, estimate, results, runner
@@ -105,8 +101,6 @@ def collective(
     document = results.document([variant], seed=seed, status="complete", warnings=warnings, seen=seen)
     document["assumptions"] = assumed + document["assumptions"]
     document |= results.collective_fields(variant, result)
-    if packs:
-        document["algorithm"] = packed_trees.NAME
     document["cost"] = results.cost(time.monotonic() - began, [result])
     _print(document, json=json, quiet=quiet, verbose=verbose)
     return 0

@@ -13,7 +13,7 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from syncline.errors import Problem
     from syncline.results import Document
@@ -82,7 +82,7 @@ def sweep(
         fold=fold,
         padding=padding,
     )
-    _check_output(out, problems, resume=resume)
+    check_output(out, problems, resume=resume, is_ours=_is_sweep, what="the table of a sweep")
     runner.quiet = True  # a sweep has a progress of its own
     began = time.monotonic()
     described = options.load(problems, set_, lambda overrides: _read(file, [*overrides, *forced]))
@@ -115,8 +115,18 @@ def _read(file: str, overrides: Sequence[Override]) -> Sweep:
     return load(path, label, overrides)
 
 
-def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) -> None:
-    """What is wrong with the output, before anything is read."""
+def _is_sweep(path: Path) -> bool:
+    from syncline.sweep import run
+
+    return run.is_sweep(path)
+
+
+def check_output(
+    out: Path | None, problems: list[Problem], *, resume: bool, is_ours: Callable[[Path], bool], what: str
+) -> None:
+    """What is wrong with the output, before anything is read; `is_ours` says of a file whether it is `what` is written,
+    which alone is replaced.
+    """
     from syncline.errors import InputError, command_line
     from syncline.sweep import journal, run
 
@@ -138,9 +148,9 @@ def _check_output(out: Path | None, problems: list[Problem], *, resume: bool) ->
             problems += command_line("--out", str(out), "the directory of this file does not exist").problems
         elif not os.access(out.parent, os.W_OK | os.X_OK):
             problems += command_line("--out", str(out), "the directory of this file cannot be written to").problems
-        elif out.exists() and not run.is_sweep(out):
-            message = "this file exists and is not the table of a sweep"
-            problems += command_line("--out", str(out), message, "a new file, or the table of a sweep").problems
+        elif out.exists() and not is_ours(out):
+            message = f"this file exists and is not {what}"
+            problems += command_line("--out", str(out), message, f"a new file, or {what}").problems
         else:
             journal.check(journal.beside(out), resume=resume)
     except InputError as error:

@@ -233,7 +233,7 @@ def panel(shown: Shown) -> tuple[Table, int]:
     drawn = shown.panel
     table = Table(title=drawn.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     has_series = shown.values[0].series is not None
-    has_parts = len(drawn.parts) > 1
+    has_parts = drawn.spread or len(drawn.parts) > 1
     compared = any(value.published is not None for value in shown.values)
     headings = [
         drawn.x,

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from syncline.cli import options, packed_trees, topology
+from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
-    from syncline.trees.choice import Chosen
     from syncline.trees.packing import Packing
     from syncline.trees.question import Question
 
@@ -40,18 +39,32 @@ def trees(
         ),
     ] = "broadcast",
     root: Annotated[
-        int | None,
-        typer.Option(metavar="GPU", help="The GPU that data comes from or goes to; if not given, the first one."),
+        str | None,
+        typer.Option(
+            metavar="GPU",
+            help="The GPU that data comes from or goes to; if not given, the first one, or any for an all-reduce. "
+            "auto: the one with the best rate, then with the smallest predicted time.",
+        ),
     ] = None,
     objective: Annotated[
         str,
         typer.Option(metavar="GOAL", help="time: fastest for --size; trees: as few as possible; depth: shallowest."),
     ] = "time",
     size: Annotated[str, typer.Option(metavar="SIZE", help="The vector that trees are chosen for.")] = "100MB",
+    overhead: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="What each slice of the vector costs beside its bytes, by which trees are chosen; 5us."
+        ),
+    ] = None,
     links: Annotated[
         str,
-        typer.Option(metavar="LINKS", help="nvlink, or all; auto: nvlink within a machine, all in a cluster."),
+        typer.Option(
+            metavar="LINKS",
+            help="nvlink, pcie, all, or hybrid: trees over both; auto: nvlink within a machine, all in a cluster.",
+        ),
     ] = "auto",
+    switch_latency: hybrid_trees.SwitchLatency = None,
     threshold: Annotated[
         str | None,
         typer.Option(metavar="SHARE", help="How much of the rate may be given up for fewer trees, such as 5%."),
@@ -66,9 +79,22 @@ def trees(
     ] = JSON,
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="The file for the plan; otherwise standard output."),
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="The file for the plan, or for the table of a sweep (.parquet, .csv)."
+        ),
     ] = None,
-    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Draw the trees into this SVG file.")] = None,
+    svg: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the trees, or what a sweep finds, into this SVG file.")
+    ] = None,
+    html: trees_options.Html = None,
+    compare: trees_options.Compare = False,
+    backend: trees_options.Backend = None,
+    endpoint: trees_options.Endpoint = None,
+    sweep: trees_options.Sweep = None,
+    sizes: trees_options.Sizes = None,
+    every: trees_options.Every = False,
+    resume: trees_options.Resume = False,
+    threads: options.Threads = None,
     json: options.AsJson = False,
 ) -> int:
     """Find the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
@@ -79,39 +105,104 @@ def trees(
       syncline trees --machine dgx2 --collective all-gather
       syncline trees --machine dgx1v --objective trees --svg trees.svg
       syncline trees --topology-file links.yaml --gpus 0-3 --root 2
+      syncline trees --machine dgx1v --gpus 0,1,3,4,5 --collective scatter --root auto
       syncline trees --machine dgx1v --gpus 0,1,3 --format plan -o trees.json
       syncline trees --machine dgx1v --collective all-reduce --format msccl-xml -o trees.xml
+      syncline trees --machine dgx1v --links hybrid --switch-latency 100us --size 500MB
+      syncline trees --machine dgx1v --gpus 1,4,5,6 --compare --endpoint streams --html trees.html
+      syncline trees --machine dgx1v --sweep allocations --sizes 3-8 -o all.parquet --svg all.svg
 
     Rates are those of the whole vector, in links of the machine. No schedule can be faster than the bound, which the
-    certificate proves: it names sets of GPUs and what the links into them carry.
+    certificate proves: it names sets of GPUs and what the links into them carry. With --compare, the trees are
+    simulated beside rings and double binary trees, as `syncline collective` does; with --sweep allocations, a table
+    says all of this of every allocation of the machine.
     """
     from syncline.errors import InputError
 
     began = time.monotonic()
+    given = trees_options.Given(
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
+        sweep=sweep,
+        sizes=sizes,
+        every=every,
+        resume=resume,
+        threads=threads,
+        topology_file=topology_file,
+        root=root,
+        plan_format=None if format_ == JSON else format_,
+        output=output,
+        pictures=(("--svg", svg), ("--html", html)),
+    )
     graph = _graph(machine, topology_file)
     chosen_gpus = topology.allocated(graph, gpus)
     kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
-    problems += _format_problems(format_, output, json)
-    if root is not None and root not in chosen_gpus:
-        problems += _root_problem(root, chosen_gpus)
+    problems += given.problems()
+    both = hybrid_trees.Given(
+        links,
+        switch_latency,
+        alone=(
+            *(("--objective", objective != "time"), ("--svg", svg), ("--html", html), ("--compare", compare)),
+            ("--root", root == "auto"),
+        ),
+        sweep=sweep,
+    )
+    problems += both.problems()
+    problems += _format_problems(format_, output if sweep is None else None, json)
+    place, wrong = _root(root, chosen_gpus, kind)
+    overhead_s, of_overhead = _overhead(overhead)
+    problems += [*wrong, *of_overhead]
     from syncline import results
+    from syncline.cli import trees_compare
     from syncline.trees import choice, packing, question
+    from syncline.trees import document as documents
 
     most = question.MOST_RATED if format_ == JSON else question.MOST_GPUS
     problems += packed_trees.too_many(chosen_gpus, gpus, most)
     if problems:
         raise InputError(problems)
+    if links == hybrid_trees.NAME:
+        assumed_s = choice.OVERHEAD_S if overhead_s is None else overhead_s
+        parts = both.trees(graph, chosen_gpus, kind, place if isinstance(place, int) else 0, bytes_, assumed_s)
+        if format_ == JSON:
+            return hybrid_trees.show(graph, chosen_gpus, parts, began, json=json)
+        form, of = hybrid_trees.plan(graph, parts, gpus, format_), parts.nvlink
+        where = _Where(kind, size, machine, topology_file, gpus, of.asked, of.packed, assumed_s)
+        return _write(where.written(form, format_), format_, output)
     asked = question.asked(graph, chosen_gpus, over)
-    packed = packing.of(asked, kind, 0 if root is None else chosen_gpus.index(root))
-    chosen = choice.of(packed, goal, bytes_, share)
+    case = trees_compare.Case(
+        kind=kind,
+        size=size,
+        machine=machine,
+        topology_file=topology_file,
+        gpus=gpus,
+        ranks=len(chosen_gpus),
+        root=(place if isinstance(place, int) else 0) if kind in packing.ROOTED else None,
+        backend=backend or trees_compare.DEFAULT_BACKEND,
+        endpoint=endpoint or single.DEFAULT_ENDPOINT,
+    )
+    goals = trees_compare.Goals(goal, share, over, overhead_s, place)
+    if sweep is not None:
+        from syncline.cli import trees_sweep
+
+        wanted = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
+        files = trees_sweep.Files(output, svg, html, resume=resume)
+        return trees_sweep.run(wanted, files, threads, began, json=json)
+    wish = goals.wish(bytes_, case if compare else None, graph, asked)
+    chosen = choice.best(asked, kind, place, wish)
     if svg is not None:
-        _draw(graph, asked, replace(packed, trees=chosen.trees), svg)
+        _draw(graph, asked, chosen.packing, svg)
     if format_ != JSON:
-        where = _Where(kind, size, machine, topology_file, gpus, asked, packed, chosen)
+        where = _Where(kind, size, machine, topology_file, gpus, asked, chosen.packing, wish.overhead_s)
         return _write(where.text(graph, format_, bytes_), format_, output)
-    document = _document(graph, asked, packed, chosen, goal, bytes_)
+    document = documents.of(graph, asked, chosen, wish)
+    if compare:
+        trees_compare.add(document, case, goals, graph, asked, chosen.packing)
     document["cost"] = results.cost(time.monotonic() - began, [])
     _print(document, json=json)
+    if html is not None:
+        trees_page.write(html, graph, asked, chosen.packing, document)
     return 0
 
 
@@ -151,7 +242,7 @@ def _checked(collective: str, objective: str, links: str, size: str, threshold: 
     for flag, value, accepted in (
         ("--collective", collective, tuple(packing.TASKS)),
         ("--objective", objective, choice.OBJECTIVES),
-        ("--links", links, question.LINKS),
+        ("--links", links, (*question.LINKS, hybrid_trees.NAME)),
     ):
         if value not in accepted:
             problems += command_line(flag, value, f"this is no known {flag[2:]}", ", ".join(accepted)).problems
@@ -184,12 +275,42 @@ def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]
     return []
 
 
-def _root_problem(root: int, gpus: tuple[int, ...]) -> list[Any]:
+def _root(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Literal["auto"] | None, list[Any]]:
+    """The root's place in the list of GPUs, or `auto`, and what is wrong with it."""
     from syncline.errors import command_line
     from syncline.fabric import allocation
+    from syncline.trees.packing import TASKS
 
-    message = f"GPU {root} does not take part"
-    return list(command_line("--root", str(root), message, f"one of {allocation.canonical(gpus)}").problems)
+    accepted = f"auto, or one of {allocation.canonical(gpus)}"
+    if root is None:
+        return None, []
+    if TASKS.get(kind) == "from-all":  # type: ignore[call-overload]  # other words are refused elsewhere
+        message = (
+            f"every GPU is a root of the trees of an {kind}"
+            if kind[0] in "aeiou"
+            else f"every GPU is a root of a {kind}"
+        )
+        return None, list(command_line("--root", root, message, "no root with it").problems)
+    if root == "auto":
+        return "auto", []
+    if not (root.isascii() and root.isdecimal()):
+        return None, list(command_line("--root", root, "this is no GPU", accepted).problems)
+    if int(root) not in gpus:
+        return None, list(command_line("--root", root, f"GPU {int(root)} does not take part", accepted).problems)
+    return gpus.index(int(root)), []
+
+
+def _overhead(text: str | None) -> tuple[float | None, list[Any]]:
+    """Seconds, if they are given, and what is wrong with them."""
+    from syncline import quantities
+    from syncline.errors import command_line
+
+    if text is None:
+        return None, []
+    try:
+        return quantities.time(text, zero=True) / 1e12, []
+    except quantities.QuantityError as error:
+        return 0.0, list(command_line("--overhead", text, error.message, error.accepted).problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,27 +324,30 @@ class _Where:
     gpus: str | None
     asked: Question
     packed: Packing
-    chosen: Chosen
+    overhead_s: float
 
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
         from syncline.errors import command_line
-        from syncline.schedules import plan_form
-        from syncline.trees import choice, plan
+        from syncline.trees import choice, hybrid, plan
 
-        trees, packed = self.chosen.trees, self.packed
-        if packed.collective in packed_trees.WITHOUT_PLANS:
-            kinds = "broadcast, reduce, all-gather, reduce-scatter or all-reduce"
-            raise command_line("--collective", packed.collective, "plans of trees do not carry this out yet", kinds)
-        if not trees:
+        packed = self.packed
+        if not packed.trees and not packed.stages:
             message = "there are no trees: not all GPUs reach each other, or there is only one"
             raise command_line(
                 "--gpus", self.gpus, message, "GPUs that the links connect (--links all takes PCIe, too)"
             )
         # MSCCL's runtimes repeat a schedule for one part of the vector after the other; a plan does so itself.
-        slices = choice.slices(packed, trees, size) if format_ == PLAN else 1
+        slices = choice.slices(packed, packed.trees, size, self.overhead_s) if format_ == PLAN else 1
         name = f"{packed.collective} trees of {graph.name}"
-        form = plan.form(graph, self.asked, replace(packed, trees=trees), slices, name)
+        form = plan.form(graph, self.asked, packed, slices, name)
+        form = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
+        return self.written(form, format_)
+
+    def written(self, form: dict[str, Any], format_: str) -> str:
+        """A plan as a file."""
+        from syncline.schedules import plan_form
+
         return plan_form.dumps(form) if format_ == PLAN else self._schedule(form, format_)
 
     def _schedule(self, form: dict[str, Any], format_: str) -> str:
@@ -274,69 +398,6 @@ def _write(text: str, format_: str, output: Path | None) -> int:
     return 0
 
 
-def _document(
-    graph: Graph, asked: Question, packed: Packing, chosen: Chosen, objective: str, size: int
-) -> dict[str, Any]:
-    from syncline import __version__, results
-    from syncline.trees import choice
-
-    unit = asked.link_unit
-    gpu = asked.gpus
-    rate = replace(packed, trees=chosen.trees).rate
-    warnings = list(graph.warnings)
-    if len(packed.components) > 1:
-        others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
-        warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
-    if packed.best_rate > packed.rate and len(packed.components) == 1:
-        warnings.append(
-            "these trees do not reach the bound: links carry unequal rates either way, or switches send more than "
-            "they receive"
-        )
-    bound = packed.bound
-    return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": __version__,
-        "status": "complete",
-        "seed": None,
-        "fidelity": {"backend": None},
-        "machine": graph.name,
-        "gpus": list(gpu),
-        "collective": packed.collective,
-        "links": asked.links,
-        "objective": objective,
-        "link_unit_bytes_per_s": unit,
-        "rate_links": float(rate / unit),
-        "optimal_rate_links": float(packed.best_rate / unit),
-        "rate_bytes_per_s": float(rate),
-        "predicted_time_s": choice.seconds(packed, chosen.trees, size) if chosen.trees else None,
-        "size_bytes": size,
-        "fewest_possible": chosen.at_least,
-        "trees": [
-            {
-                "root": gpu[tree.root],
-                "weight": float(tree.weight / unit),
-                "edges": [[gpu[packed.arcs[arc].src], gpu[packed.arcs[arc].dst]] for arc in tree.arcs],
-                "depth": tree.depth(packed.arcs),
-                "via": [[graph.nodes[asked.nodes[node]].name for node in packed.arcs[arc].via] for arc in tree.arcs],
-            }
-            for tree in chosen.trees
-        ],
-        "symmetry": None
-        if not packed.generators
-        else {"roots": packed.roots, "generators": [[gpu[to] for to in images] for images in packed.generators]},
-        "components": [[gpu[place] for place in group] for group in packed.components],
-        "certificate": None
-        if bound is None
-        else {
-            "sets": [[graph.nodes[asked.nodes[node]].name for node in nodes] for nodes in bound.sets],
-            "capacity_links": float(bound.capacity / unit),
-            "rate_links": float(packed.best_rate / unit),
-        },
-        "assumptions": list(graph.assumptions),
-        "warnings": warnings,
-    }
-
-
 def _print(document: dict[str, Any], *, json: bool) -> None:
     from syncline import results
 
@@ -356,6 +417,10 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         ("no more than", f"{document['optimal_rate_links']:g} links"),
         ("limited by", _limit(document["certificate"])),
     ]
+    for way, predicted in (document["predicted_times_s"] or {}).items():
+        pairs.append(
+            (way.replace("-", " "), f"{text_units.duration(predicted)} for {text_units.size(document['size_bytes'])}")
+        )
     if document["fewest_possible"]:
         pairs.append(("trees", f"{len(document['trees'])}; at least {document['fewest_possible']} at this rate"))
     gpus = ", ".join(map(str, document["gpus"]))
@@ -367,7 +432,14 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
     for tree in document["trees"]:
         edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"][:MOST_EDGES])
         edges += f" and {more} more" if (more := len(tree["edges"]) - MOST_EDGES) > 0 else ""
-        print(f"  root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}")
+        kind = f"{tree['collective']}: " if "collective" in tree else ""
+        back = "".join(f" {src}-{dst}" for src, dst in tree.get("edges_to_root", ()))
+        to_root = f"; to the root{back}" if back else ""
+        print(f"  {kind}root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}{to_root}")
+    if "comparison" in document:
+        from syncline.cli import trees_compare
+
+        trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
 
@@ -381,4 +453,5 @@ def _limit(certificate: dict[str, Any] | None) -> str:
         names = certificate["sets"][0]
         more = f" and {len(names) - SHOWN} more nodes" if len(names) > SHOWN else ""
         return f"{capacity} across the border of {', '.join(names[:SHOWN])}{more}"
-    return f"{capacity} into {len(certificate['sets'])} sets of GPUs"
+    ways = "into and out of" if certificate["times"] else "into"
+    return f"{capacity} {ways} {len(certificate['sets'])} sets of GPUs"

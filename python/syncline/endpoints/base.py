@@ -73,6 +73,11 @@ class EndpointSection(ModelSection):
         return False
 
     @property
+    def slice_overhead(self) -> int | None:
+        """Picoseconds that a slice which is passed on costs beside its bytes; nothing where that is not stated."""
+        return None
+
+    @property
     def set_aside(self) -> Share | None:
         """What communication has of the NPU; nothing where it costs the NPU nothing."""
         return None

@@ -20,6 +20,9 @@ COPY_COMMANDS: Final = 3
 """Commands of a chunk at its sender, at least (Blink, section 4.2.1): the copy, an event, and a wait for one."""
 KERNEL_COMMANDS: Final = 2
 """The wait for the event that a chunk has arrived, and the launch."""
+PEER_ACCESS_PS: Final = 100_000_000
+"""Switching peer access, for each GPU, of which nobody publishes the cost: fitted on what hybrid transfers of seven and
+eight GPUs gain (Blink, section 5.3; `reproduce/blink_links.py`)."""
 REDUCE_RATE: Final = 300_000_000_000
 """A reduction reads two bytes and writes one for each byte of a chunk: a third of the memory bandwidth of a V100."""
 PER_CHUNK: Final = 1000
@@ -44,6 +47,9 @@ class StreamsEndpoint(EndpointSection):
     """Bytes of chunks that the kernels of an NPU reduce per second, all streams together."""
     start_latency: TimeOrZero = 0
     """From the call of a collective on an NPU until its first command there; once, however many chunks it has."""
+    peer_access_latency: TimeOrZero = PEER_ACCESS_PS
+    """Switching peer access from NVLinks to PCIe and back, for each GPU of the communicator: what GPUs with NVLinks
+    send by a way over PCIe begins that much later in each collective."""
     sharing: Literal["fair", "delayed"] = "fair"
     """How streams share a link: chunk by chunk (`fair`), or so that a chunk which finds another stream of its NPU at a
     copy over the same link is delayed by a random time (`delayed`)."""
@@ -56,6 +62,7 @@ class StreamsEndpoint(EndpointSection):
         "event_overhead_ps": "event_overhead",
         "reduce_bytes_per_s": "reduce_rate",
         "start_latency_ps": "start_latency",
+        "peer_access_latency_ps": "peer_access_latency",
         "delay_per_mille": "delay",
     }
     COLLECTIVE: ClassVar = {"algorithm": "auto", "chunks": 1, "lanes": "split"}  # cut into slices or loops, if at all
@@ -65,6 +72,11 @@ class StreamsEndpoint(EndpointSection):
     def chosen_transit(self) -> Transit:
         """No GPU forwards a copy."""
         return "network"
+
+    @property
+    def slice_overhead(self) -> int:
+        """A wait and a copy."""
+        return self.event_overhead + self.copy_overhead
 
     @property
     def is_random(self) -> bool:
@@ -80,6 +92,7 @@ class StreamsEndpoint(EndpointSection):
             "event_overhead_ps": self.event_overhead,
             "reduce_bytes_per_s": self.reduce_rate,
             "start_latency_ps": self.start_latency,
+            "peer_access_latency_ps": self.peer_access_latency,
             "sharing": self.sharing,
             "delay_per_mille": round(PER_CHUNK * self.delay) if self.sharing == "delayed" else 0,
         }

@@ -21,7 +21,7 @@ Clocks are those at which 8,192 FP16 operations per SM and cycle, twice those of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
@@ -61,6 +61,10 @@ class Gpu:
         """What elements of so many bytes are computed in: their own type, or the next wider one that there is."""
         wide_enough = [BY_WIDTH[width] for width in sorted(BY_WIDTH) if width >= element]
         return next((precision for precision in wide_enough if precision in self.peaks), "fp64")
+
+    def __reduce__(self) -> tuple[Callable[[str], Gpu], tuple[str]]:
+        """Goes to worker processes by its name, as read-only mappings cannot."""
+        return _named, (self.name,)
 
 
 def _gpu(names: tuple[str, str], chip: tuple[int, int], memory: tuple[int, int], peaks: dict[Precision, float]) -> Gpu:
@@ -102,3 +106,7 @@ GPUS: Final = _by_name(
     )
 )
 """The GPUs, by name."""
+
+
+def _named(name: str) -> Gpu:
+    return GPUS[name]

@@ -10,13 +10,14 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.figure.file import ClosedForm, FigureFile
+from syncline.reproduce import blink_theory
 from syncline.reproduce.step_model import StepModel, insertion_delay_s
 from syncline.schema.fields import QUANTITY_ERROR, Rate, Share, Size, SmallCount, TimeOrZero
 from syncline.sweep import table
@@ -80,6 +81,29 @@ def _insertion(given: InsertionParameters) -> dict[str, Any]:
     }
 
 
+class TreesParameters(BaseModel):
+    """Parameters of `packed-trees-over-rings`; `reproduce.blink_theory` has the rates."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    machine: Literal["dgx1v", "dgx1p"]
+    gpus: Annotated[str, Field(pattern=r"^[0-7](,[0-7])+$")]
+
+
+def _trees(given: TreesParameters) -> dict[str, Any]:
+    """Rates of an all-reduce in links of the machine (Blink, section 5.1)."""
+    gpus = tuple(map(int, given.gpus.split(",")))
+    trees, rings = blink_theory.trees(given.machine, gpus), blink_theory.rings(given.machine, gpus)
+    return {
+        "machine": given.machine,
+        "gpus": given.gpus,
+        "taking_part": len(gpus),
+        "trees_links": float(trees),
+        "rings_links": float(rings),
+        "speedup": float(trees / rings),
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """A formula: what it takes, and the row that it gives."""
@@ -91,6 +115,7 @@ class Model:
 MODELS: Final[dict[str, Model]] = {
     "all-reduce-steps": Model(StepParameters, _steps),
     "insertion-delay": Model(InsertionParameters, _insertion),
+    "packed-trees-over-rings": Model(TreesParameters, _trees),
 }
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline.figure.file import PIXELS_PER_INCH
 from syncline.figure.file import Figure as FigureSpec
 from syncline.figure.timeline import Track
-from syncline.figure.values import Shown, Value, called
+from syncline.figure.values import LEAST, MOST, Shown, Value, called
 from syncline.report import sweep
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ SHORT: Final = 200
 """From the lower to the upper end of a logarithmic axis: one that needs more ticks than powers of ten."""
 MANY: Final = 24
 """Names below an axis that have no room beside each other."""
+SOME: Final = 14
+"""Long names that have none even at an angle."""
 WIDEST: Final = 12.0
 """Inches of a whole drawing, which a page shows without shrinking it: panels that have no room go below."""
 POINTS: Final = 72
@@ -139,8 +141,8 @@ def _x_label(shown: Shown) -> str:
     """What is below the x axis. Ticks of lines and points are bare numbers, so that it has their unit."""
     panel, unit = shown.panel, shown.x_scale.unit
     if not panel.x_label:
-        return _label(panel.x, unit)
-    is_bare = panel.kind in ("lines", "scatter") and unit and "[" not in panel.x_label
+        return _label(panel.x, "" if shown.is_wide else unit)
+    is_bare = panel.kind in ("lines", "scatter") and unit and "[" not in panel.x_label and not shown.is_wide
     return f"{panel.x_label} [{unit}]" if is_bare else panel.x_label
 
 
@@ -166,12 +168,20 @@ def _bars(axes: Axes, shown: Shown) -> None:
     xs, series, found = _groups(shown)
     width = BARS / len(series)
     part = shown.panel.parts[0]
+    ends = [LEAST + part, MOST + part] if shown.panel.spread else [part]
     published: list[tuple[float, float]] = []
     for j, name in enumerate(series):
         at = [i - BARS / 2 + width * (j + 0.5) for i in range(len(xs))]
-        values = [found.get((x, name, part)) for x in xs]
-        heights = [v.value if v else 0.0 for v in values]
-        axes.bar(at, heights, width * 0.92, color=COLOURS[j % len(COLOURS)], label=shown.series_text(name) or None)
+        values = [found.get((x, name, ends[-1])) for x in xs]
+        below = [_height(found, x, name, ends[0]) if len(ends) > 1 else 0.0 for x in xs]
+        heights = [v.value - low if v else 0.0 for v, low in zip(values, below, strict=True)]
+        colour = COLOURS[j % len(COLOURS)]
+        label = shown.series_text(name) or None
+        bars = axes.bar(at, heights, width * 0.92, bottom=below, color=colour, label=label)
+        if len(ends) > 1:  # the least of one row alone is the most: a line
+            for bar in bars:
+                bar.set(edgecolor=colour, linewidth=1.2)
+            axes.set_ylim(bottom=0)
         published += [(a, v.published) for a, v in zip(at, values, strict=True) if v and v.published is not None]
     _mark(axes, published)
     _name_groups(axes, shown, xs)
@@ -180,7 +190,7 @@ def _bars(axes: Axes, shown: Shown) -> None:
 def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
     """Names below groups of bars, at an angle where they would run into each other."""
     names = [shown.x_text(x) for x in xs]
-    if len(names) > MANY:
+    if len(names) > MANY or (len(names) > SOME and max(map(len, names)) > LONG):
         axes.set_xticks(range(len(xs)), names, rotation=90, fontsize=SMALL)
         axes.margins(x=0.01)
     elif max(map(len, names)) > LONG:
@@ -245,7 +255,11 @@ def _lines(axes: Axes, shown: Shown) -> None:
         axes.set_xticks(range(len(xs)), [str(x) for x in xs])
     elif shown.panel.log:
         axes.set_xscale("log", base=2)
-        axes.set_xticks(list(places.values()), [f"{v:g}" for v in places.values()])
+        if shown.is_wide:
+            names = [shown.own_text(x) for x in xs]
+            axes.set_xticks(list(places.values()), names, rotation=90 if len(names) > SOME else 0)
+        else:
+            axes.set_xticks(list(places.values()), [f"{v:g}" for v in places.values()])
         axes.minorticks_off()
     elif all(place == round(place) for place in places.values()):
         axes.locator_params(axis="x", integer=True)

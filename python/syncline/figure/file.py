@@ -110,6 +110,8 @@ class Panel(_Part):
     """The unit of y; what suits the values if left out."""
     mean: bool = False
     """Whether the mean is shown where several rows have the same x and series."""
+    spread: bool = False
+    """Whether bars lead from the least to the most where several rows have the same x and series."""
     log: bool = False
     """Whether x is logarithmic."""
     log_y: bool = False
@@ -272,6 +274,9 @@ def _of_rows(file: FigureFile, place: tuple[str, int], panel: Panel) -> Iterator
     for key, kinds in ONLY_FOR.items():
         if getattr(panel, key) and panel.kind not in kinds:
             yield file.problem((*place, key), f"{key} is not for a panel of {panel.kind}", f"kind: {one_of(kinds)}")
+    if panel.spread and panel.mean:
+        message = "the bars of a spread lead from the least to the most of several rows, and not to their mean"
+        yield file.problem((*place, "spread"), message, "spread or mean")
     if panel.speedup and not panel.relative_to:
         message = "speedup needs relative_to: what the speed-up is measured against"
         yield file.problem((*place, "speedup"), message, "relative_to: {COLUMN: VALUE}")
@@ -280,6 +285,7 @@ def _of_rows(file: FigureFile, place: tuple[str, int], panel: Panel) -> Iterator
 ONLY_FOR: Final = {
     "each": ("scatter",),
     "pareto": ("scatter",),
+    "spread": ("bars",),
     "log": ("lines", "scatter"),
     "log_y": ("bars", "lines", "scatter"),
 }

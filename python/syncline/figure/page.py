@@ -25,15 +25,17 @@ def build(figure: Figure, panels: Sequence[Shown | Track], svg: bytes, notes: Se
     """The page. `notes` are assumptions and warnings; `command` makes the figure again."""
     tables = "".join(_table(i, panel) for i, panel in enumerate(panels) if isinstance(panel, Shown))
     facts = "".join(f"<li>{html_text(note)}</li>" for note in notes)
-    drawing = (hint(figure.description) if figure.description else "") + _drawing(figure, svg.decode())
+    shown = (hint(figure.description) if figure.description else "") + drawing(figure.title, svg.decode())
     rests = f'{reproduce(command)}<ul class="assumptions">{facts}</ul>'
-    contents = (drawing, tables or hint("This figure has no numbers besides those of its curves."), rests)
+    contents = (shown, tables or hint("This figure has no numbers besides those of its curves."), rests)
     body = "\n".join(section(name, title, text) for (name, title), text in zip(TITLES, contents, strict=True))
     return whole(Around(figure.title, [figure.source], syncline.__version__, "", TITLES, "figure"), body, {})
 
 
-def _drawing(figure: Figure, svg: str) -> str:
-    """The drawing in the page's colours. Letters follow from the style; what is drawn names black and white itself."""
+def drawing(title: str, svg: str) -> str:
+    """A drawing of matplotlib in the page's colours. Letters follow from the style; what is drawn names black and white
+    itself.
+    """
     found = re.search(r'<svg [^>]*?width="([0-9.]+)pt"', svg)
     assert found is not None, "matplotlib states the width of its drawings"
     width = PX_PER_PT * float(found[1])
@@ -45,7 +47,7 @@ def _drawing(figure: Figure, svg: str) -> str:
     ):
         drawn = drawn.replace(named, themed)
     size = f"min-width:{LEAST_SCALE * width:.0f}px;max-width:{MOST_SCALE * width:.0f}px"
-    label = html_text(figure.title)
+    label = html_text(title)
     drawn = drawn.replace("<svg ", f'<svg role="img" aria-label="{label}" style="{size}" ', 1)
     return f'<div class="figure" tabindex="0">{drawn}</div>'
 
@@ -54,7 +56,7 @@ def _table(place: int, shown: Shown) -> str:
     """The values of a panel; published ones and what is between them, where there are any."""
     panel = shown.panel
     compared = any(v.published is not None for v in shown.values)
-    several = len(panel.parts) > 1
+    several = panel.spread or len(panel.parts) > 1
     columns = [Column(called(panel.x), numeric=False)]
     if shown.values[0].series is not None:
         columns.append(Column(called(panel.series or "configuration"), numeric=False))

@@ -21,6 +21,10 @@ from syncline.sweep.table import Table
 
 Row = Mapping[str, Any]
 
+LEAST: Final = "least "
+MOST: Final = "most "
+"""What stands before the column of a spread's ends, as parts of the panel."""
+
 SUFFIXES: Final = ("_bytes", "_bytes_per_s", "_s", "_hz", "_flops_per_s", "_um2", "_w", "_j")
 READERS: Final[dict[str, Callable[[str], float]]] = {
     "_bytes_per_s": lambda text: quantities.rate(text, zero=True),
@@ -52,6 +56,10 @@ class Value:
     part: str
     value: float
     published: float | None = None
+
+
+WIDE: Final = 1e4
+"""The largest x over the smallest one, above which each has a unit of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +96,16 @@ class Shown:
     def x_text(self, value: Cell) -> str:
         """An x for people."""
         return _text(value, self.x_scale)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether no unit suits all x of a logarithmic axis."""
+        numbers = [n for v in self.values if (n := units.number(v.x))]
+        return self.panel.kind == "lines" and self.panel.log and bool(numbers) and max(numbers) > WIDE * min(numbers)
+
+    def own_text(self, value: Cell) -> str:
+        """An x for people in the unit that suits it alone."""
+        return _text(value, _scale([value], self.x_column))
 
     def series_text(self, value: Cell | None) -> str:
         """A series for people."""
@@ -126,9 +144,7 @@ class _Reading:
         series_scale = _scale([], "")
         if panel.series is not None:
             series_scale = _scale([p.series for p in points], self._column(panel.series))
-        values = [
-            Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p.x, p.series)) for p in points
-        ]
+        values = [Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p)) for p in points]
         self._every_published_is_shown(values)
         lines = [p for p in panel.published if p.x is None]
         return Shown(panel, values, x_scale, y_scale, series_scale, lines, self._column(panel.x))
@@ -171,7 +187,7 @@ class _Reading:
         return None
 
     def _merged(self, points: Sequence[_Point]) -> Iterable[_Point]:
-        """One point for each x, series and part; a scatter has one for each series."""
+        """One point for each x, series and part; a scatter has one for each series, a spread the least and the most."""
         scatter = self.panel.kind == "scatter"
         groups: dict[tuple[object, ...], list[_Point]] = {}
         for point in points:
@@ -179,6 +195,10 @@ class _Reading:
             groups.setdefault(key, []).append(point)
         for group in groups.values():
             first = group[0]
+            if self.panel.spread:
+                for end, which in ((LEAST, min), (MOST, max)):
+                    yield _Point(first.x, first.series, end + first.part, which(p.value for p in group))
+                continue
             if len(group) > 1 and not self.panel.mean and len({p.value for p in group}) > 1:
                 message = f"{len(group)} simulations have the same {self.panel.x} and the same series"
                 raise self._refused("x", message, "where: {COLUMN: VALUE}, or mean: true")
@@ -187,7 +207,10 @@ class _Reading:
                 x = statistics.fmean(float(p.x) for p in group)
             yield _Point(x, first.series, first.part, statistics.fmean(p.value for p in group))
 
-    def _published(self, x: Cell, series: Cell | None) -> float | None:
+    def _published(self, point: _Point) -> float | None:
+        x, series = point.x, point.series
+        if point.part.startswith(LEAST):
+            return None
         columns = self._column(self.panel.x), self.panel.series and self._column(self.panel.series)
         for published in self.panel.published:
             if published.x is None or not _equal(x, published.x, columns[0]):

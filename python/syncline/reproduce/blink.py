@@ -15,7 +15,8 @@ from typing import Any, Final
 from syncline.chunking import MB, best_chunks, miad, steady_from
 from syncline.endpoints import StreamsEndpoint
 from syncline.engine import PS_PER_S
-from syncline.reproduce import blink_theory
+from syncline.reproduce import blink_collectives, blink_theory, blink_training
+from syncline.reproduce.blink_links import Links, hybrid_gain
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
 from syncline.schema.load import Variant
@@ -43,7 +44,13 @@ class Blink:
 
     def preparations(self, claims: Sequence[Claim]) -> list[tuple[str, Callable[[], Any]]]:
         """Independent pieces of work that fill the cache of simulations for the claims."""
-        return [(claim.id, partial(METRICS[claim.id], self)) for claim in claims]
+        found: list[tuple[str, Callable[[], Any]]] = []
+        for claim in claims:
+            if claim.id in RUNS:
+                found += [(_name(run), partial(self.runs.result, run)) for run in RUNS[claim.id]()]
+            else:
+                found.append((claim.id, partial(METRICS[claim.id], self)))
+        return found
 
     def finding(self, claim: Claim) -> Finding:
         """A claim against the simulations."""
@@ -52,7 +59,10 @@ class Blink:
     def variants(self, claims: Sequence[Claim]) -> list[Variant]:
         """The variants whose assumptions the claims rest on."""
         named = dict.fromkeys(name for claim in claims for name in VARIANTS.get(claim.id, ()))
-        return [self.runs.variant(Run(MICRO, name)) for name in named]
+        runs = [Run(MICRO, name) for name in named]
+        of_claims = (run for claim in claims if claim.id in RUNS for run in RUNS[claim.id]())
+        runs += dict.fromkeys(Run(run.study, run.variant) for run in of_claims)
+        return [self.runs.variant(run) for run in runs]
 
     def throughput(self, variant: str, size: int, chunks: int, settings: tuple[str, ...] = ()) -> float:
         """GB/s of an operation on so many bytes in so many chunks."""
@@ -76,6 +86,14 @@ class Blink:
         back = (gpus - 1) * forward if kind == "All-reduce" else 0.0
         overhead = (streams.copy_overhead + streams.kernel_overhead) / PS_PER_S
         return best_chunks((gpus - 2) * reduced + back, overhead)
+
+
+def _name(run: Run) -> str:
+    return " ".join([run.study, run.variant, *run.settings])
+
+
+def _of_runs(metric: Callable[[Runs], Computed], blink: Blink) -> Computed:
+    return metric(blink.runs)
 
 
 def _depth(blink: Blink) -> Computed:
@@ -120,16 +138,21 @@ def _miad(blink: Blink) -> Computed:
     return float(steady or len(history) + 1), note
 
 
+RUNS: Final = {**blink_collectives.RUNS, **blink_training.RUNS}
+"""The simulations that each claim needs, where these are many."""
 METRICS: Final[dict[str, Callable[[Blink], Computed]]] = {
+    **{name: partial(_of_runs, metric) for name, metric in blink_collectives.METRICS.items()},
     "blink-unique-topologies": lambda _: blink_theory.unique_topologies(),
     "blink-dgx1v-trees": lambda _: blink_theory.unit_trees(),
     "blink-dgx1v-mwu-trees": lambda _: blink_theory.multiplicative_trees(),
     "blink-fig14-theory": lambda _: blink_theory.speedups(),
     "blink-rings-dgx1p": lambda _: blink_theory.ring_rate(),
+    "blink-fig21-hybrid": lambda blink: hybrid_gain(Links(blink.runs)),
     "blink-fig7-depth": _depth,
     "blink-mimo-mca": _mimo_mca,
     "blink-fig11-chunking": _chunking,
     "blink-fig12-miad": _miad,
+    "blink-fig18-end-to-end": lambda blink: blink_training.fig18(blink.runs),
 }
 
 VARIANTS: Final[dict[str, tuple[str, ...]]] = {

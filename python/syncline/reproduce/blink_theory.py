@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from itertools import combinations, permutations
+from itertools import combinations
 from typing import Final
 
 from syncline.fabric.machines import MACHINES
 from syncline.software import mesh
-from syncline.trees import choice, fewest, packing, question
+from syncline.trees import allocations, choice, fewest, packing, question, theory
 from syncline.trees.packing import Packing
 from syncline.trees.question import Question
 
@@ -43,16 +43,12 @@ def connected(machine: str) -> Iterator[tuple[int, ...]]:
                 yield gpus
 
 
-def _shape(machine: str, gpus: tuple[int, ...]) -> tuple[int, ...]:
-    """The same for GPUs whose NVLinks are alike: the least table of links over all numberings."""
-    links = {frozenset((a, b)): count for a, b, count in MACHINES[machine].pairs}
-    pairs = list(combinations(range(len(gpus)), 2))
-    return min(tuple(links.get(frozenset((order[a], order[b])), 0) for a, b in pairs) for order in permutations(gpus))
-
-
 def unique_topologies() -> Computed:
     """`blink-unique-topologies`."""
-    counts = [float(len({_shape(name, gpus) for gpus in connected(name)})) for name in (DGX1V, DGX1P)]
+    counts = []
+    for name in (DGX1V, DGX1P):
+        whole = _asked(name, tuple(range(8)))
+        counts.append(float(len({allocations.shape(whole, gpus) for gpus in connected(name)})))
     return counts, "NVLinks of allocations of 3 to 8 GPUs that these connect, up to the numbers of GPUs"
 
 
@@ -60,7 +56,13 @@ def rings(machine: str, gpus: tuple[int, ...]) -> Fraction:
     """The rate of an all-reduce over as many rings as there are, in links."""
     rate, over_nvlink = mesh.ring_rate(MACHINES[machine], gpus)
     directions = Fraction(rate, MACHINES[machine].nvlink_rate) if over_nvlink else PCIE_RING
-    return directions * Fraction(len(gpus), 2 * (len(gpus) - 1))
+    return directions * (theory.carried("all-reduce", len(gpus)) or 0)
+
+
+def trees(machine: str, gpus: tuple[int, ...]) -> Fraction:
+    """The rate of an all-reduce over packed trees, up and down at the same time, in links."""
+    asked = _asked(machine, gpus)
+    return packing.of(asked, "all-reduce").rate / asked.link_unit
 
 
 def speedups() -> Computed:
@@ -68,9 +70,7 @@ def speedups() -> Computed:
     found: list[tuple[Fraction, str]] = []
     for name in (DGX1V, DGX1P):
         for gpus in connected(name):
-            asked = _asked(name, gpus)
-            trees = packing.of(asked, "all-reduce").rate / asked.link_unit
-            found.append((trees / rings(name, gpus), f"GPUs {', '.join(map(str, gpus))} of a {name}"))
+            found.append((trees(name, gpus) / rings(name, gpus), f"GPUs {', '.join(map(str, gpus))} of a {name}"))
     (least, _), (most, where) = min(found), max(found)
     return [float(least), float(most)], f"largest on {where}; {len(found)} allocations of both machines"
 

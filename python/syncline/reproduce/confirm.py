@@ -50,6 +50,7 @@ POINTS: Final = (
     Run("tutorial/torus", "4x4x4"),
     Run("tutorial/asymmetric", "Local dimension first"),
     Run("blink/micro", "All-reduce 8", _RING),
+    Run("blink/training", "NCCL", ("topology=Ring(8, rate=23.5GB/s, latency=500ns)", "gpus=null")),
 )
 COMPARED: Final[dict[str, Callable[[dict[str, Any]], int]]] = {
     "total time": lambda summary: int(summary["total_ps"]),

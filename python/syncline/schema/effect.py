@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from syncline import facts
 from syncline.document import Mapping, Node, Origin
 from syncline.endpoints import ENDPOINTS
 from syncline.errors import Problem, one_of
@@ -105,6 +106,13 @@ def _computes(e: Experiment) -> bool:
     if isinstance(e.workload, GraphWorkload):
         return e.workload.file.computes
     return isinstance(e.workload, ModelWorkload | JobsWorkload)
+
+
+def has_gradients(e: Experiment) -> bool:
+    """Whether copies of a model have gradients that are all-reduced."""
+    if isinstance(e.workload, JobsWorkload):
+        return True
+    return isinstance(e.workload, ModelWorkload) and e.strategy == "data-parallel"
 
 
 def _exceeds(e: Experiment, most: int, *names: str) -> bool:
@@ -216,6 +224,10 @@ _IN_SWITCHES: Final = "nothing is reduced or copied by switches"
 _SWITCHED: Final = "a dimension with switches, and in-switch or a composition over the dimensions"
 
 
+def _is_hybrid(e: Experiment) -> bool:
+    return programs.has_packed_trees(e) and e.collective.trees.links == "hybrid"
+
+
 def _dynamic(e: Experiment) -> bool:
     return e.shares
 
@@ -275,6 +287,12 @@ RULES: Final[tuple[Rule, ...]] = (
          lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
+    *(Rule(f"training.{name}", has_gradients, "no model is trained data-parallel here, with gradients of its own",
+           lambda: f"workload.model {one_of(m for m in sorted(facts.engine().models) if m not in DISTRIBUTED)}")
+      for name in ("bucket", "first_bucket", "barrier")),
+    *(Rule(f"training.{name}", lambda e: e.training.overlap, "all gradients are reduced after back-propagation at once",
+           "training.overlap true") for name in ("bucket", "first_bucket", "barrier")),
+    Rule("training.first_bucket", lambda e: e.training.bucket is not None, "there are no buckets", "training.bucket"),
     *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
            lambda: f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
       for name in ("background_sms", "background_memory_bandwidth")),
@@ -288,7 +306,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("collective.per_dimension", _composes, "no algorithm of the run works dimension by dimension",
          lambda: f"algorithm {one_of(programs.COMPOSITIONS)}"),
     Rule("collective.slices", programs.has_pipelines, "nothing is cut into slices",
-         "double-binary-tree or one-hop-trees, or rings of a collective with a root"),
+         "double-binary-tree, one-hop-trees or packed-trees, or rings of a collective with a root"),
+    Rule("collective.trees", programs.has_packed_trees, "no trees are packed", "algorithm packed-trees"),
     Rule("collective.loops", programs.has_schedules, "no collective follows a schedule",
          "collective.plan with MSCCL XML, or JSON of version 1"),
     Rule("collective.lanes", programs.has_lanes, "no ring of this run has several lanes to choose from",
@@ -312,6 +331,10 @@ RULES: Final[tuple[Rule, ...]] = (
          TRAINING),
     Rule("endpoint.delay", lambda e: getattr(e.endpoint, "sharing", "") == "delayed", "streams share links fairly",
          "endpoint.sharing delayed"),
+    Rule("collective.trees.objective", lambda e: not _is_hybrid(e), "hybrid trees are those that are fastest",
+         "collective.trees.links nvlink, pcie, all or auto"),
+    Rule("endpoint.peer_access_latency", lambda e: bool(e.collective.plan) or _is_hybrid(e),
+         "no plan names ways over PCIe", "collective.trees.links hybrid, or collective.plan with ways over PCIe"),
     Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),
     Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory replaces it",
          "no endpoint.buses.memory, or workload.model with overlap, from whose compute it is taken"),

@@ -43,6 +43,7 @@ from syncline.schema.fields import (
     said_elsewhere,
 )
 from syncline.schema.npu import Npu, completed
+from syncline.schema.packed import Trees
 from syncline.schema.section import Section
 from syncline.schema.workloads import (
     DISTRIBUTED,
@@ -135,6 +136,7 @@ Algorithm = Literal[
     "ace-4-phase",
     "six-phase",
     "themis",
+    "packed-trees",
     "auto",
 ]
 Kind = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"]
@@ -153,7 +155,8 @@ class Collective(Section):
     `hierarchical-optimal`: reduce-scatter in the first dimension, all-reduce in the others, all-gather in the first;
     `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order; `themis`: the same, but each chunk
     goes through the dimensions in the order that balances their load, and of the chunks that wait for a port the
-    shortest goes first; this needs some hundred chunks. `auto`: tries these and takes the fastest."""
+    shortest goes first; this needs some hundred chunks. `packed-trees`: spanning trees that use all links of a machine,
+    as `syncline trees` finds them. `auto`: tries these and takes the fastest."""
     algorithms: dict[Kind, Algorithm] = Field(default={})
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
     fastest one for that kind."""
@@ -171,6 +174,8 @@ class Collective(Section):
         | None
     ) = None
     """The algorithm of a composition along each dimension; by default the one that suits the dimension."""
+    trees: Trees = Trees()
+    """Which trees `packed-trees` packs."""
     slices: Slices = None
     """Blocks over which trees and chains pipeline a chunk; `auto`: as many as are fastest according to trials with a
     few of them, and no more than needed."""
@@ -183,7 +188,8 @@ class Collective(Section):
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: Size | None = None
     """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. 64KiB if
-    neither `chunk` nor `chunks` is given; with ACE then larger, where blocks would be smaller than a packet."""
+    neither `chunk` nor `chunks` is given; with ACE then larger, where blocks would be smaller than a packet, and with
+    `packed-trees` the whole, which is cut into slices."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
     chunks_of: dict[Kind, Count] = Field(default={})
@@ -196,6 +202,10 @@ class Collective(Section):
     began; an ACE has limits of its own instead."""
     lanes: Literal["alternate", "split", "one"] = "alternate"
     """How chunks use the directions and parallel links of a ring: in turn, each split over all, or only the first."""
+
+    def algorithm_of(self, kind: str) -> str:
+        """The algorithm of a kind of collectives that has no plan."""
+        return next((own for of, own in self.algorithms.items() if of == kind), self.algorithm)
 
 
 DEFAULT_CHUNK: Final = 64 * 1024

@@ -36,8 +36,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     },
 }
 LATER = {
-    "algorithm": ("packed-trees",),
-    "model": ("alexnet", "vgg16", "gpt3", "transformer-1t"),
+    "model": ("gpt3", "transformer-1t"),
 }
 """Values of the blueprint that this version knows of and cannot do."""
 CALLED = {

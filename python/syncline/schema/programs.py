@@ -11,7 +11,8 @@ from typing import Final, get_args
 
 from syncline import facts
 from syncline.fabric.topologies import Wired
-from syncline.schema.experiment import DEFAULT_CHUNK, Algorithm, Experiment
+from syncline.schema.experiment import DEFAULT_CHUNK, Algorithm, Collective, Experiment
+from syncline.schema.packed import PACKED
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, kinds_of
 
 COMPOSITIONS: Final = facts.Names(
@@ -53,12 +54,17 @@ class Program:
     """Ways to go around, if it is a ring; more than one if that is not known."""
 
 
+def is_one_chunk(collective: Collective, kind: str) -> bool:
+    """Whether collectives of a kind are one chunk because nothing is said: trees cut it into slices."""
+    unsaid = collective.chunk is None and collective.chunks is None and kind not in collective.chunks_of
+    return unsaid and collective.algorithm_of(kind) == PACKED
+
+
 def algorithms(experiment: Experiment, kind: str) -> list[str]:
     """The algorithms that a kind may have: one, or all where it is left to be chosen; with a plan, none."""
-    collective = experiment.collective
     if experiment.plan_of(kind) is not None:
         return []
-    name = next((own for of, own in collective.algorithms.items() if of == kind), collective.algorithm)
+    name = experiment.collective.algorithm_of(kind)
     if name != "auto":
         return [name]
     return [other for other in get_args(Algorithm) if other != "auto"]
@@ -76,6 +82,8 @@ def chunks(experiment: Experiment) -> int:
     """Chunks of a single collective."""
     collective, workload = experiment.collective, experiment.workload
     assert isinstance(workload, CollectiveWorkload)
+    if is_one_chunk(collective, workload.collective):
+        return 1
     given = collective.chunks_of.get(workload.collective, collective.chunks)
     if given is not None:
         return given
@@ -84,7 +92,14 @@ def chunks(experiment: Experiment) -> int:
 
 def has_pipelines(experiment: Experiment) -> bool:
     """Whether anything is cut into slices: trees, and rings of collectives with a root, which are chains."""
-    return any(p.name in TREES or (p.name == "ring" and p.kind in ROOTED) for p in of(experiment))
+    return any(
+        p.name in TREES or (p.name == "ring" and p.kind in ROOTED) or p.algorithm == PACKED for p in of(experiment)
+    )
+
+
+def has_packed_trees(experiment: Experiment) -> bool:
+    """Whether trees are packed."""
+    return any(p.algorithm == PACKED for p in of(experiment))
 
 
 def has_schedules(experiment: Experiment) -> bool:
@@ -131,6 +146,9 @@ def _planned(experiment: Experiment, kind: str) -> Iterator[Program]:
 
 
 def _along(experiment: Experiment, kind: str, algorithm: str) -> Iterator[Program]:
+    if algorithm == PACKED:
+        yield Program(kind, algorithm, STEPS, "line", 1)
+        return
     fabric, members = experiment.topology, experiment.members
     whole = None if isinstance(fabric, Wired) or members is not None else fabric
     ring = algorithm in ("ring", "ring-unidirectional")

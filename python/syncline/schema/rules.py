@@ -34,6 +34,7 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.npu import Npu
 from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
+from syncline.schema.packed import PACKED, PLANNED
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
@@ -102,6 +103,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _chunks(parts)
     yield from _simulated_time(parts)
     yield from _in_switch(parts)
+    yield from _packed_trees(parts)
     yield from _trace(parts)
     yield from _slow(parts)
     yield from _calibration(parts)
@@ -433,6 +435,28 @@ def _least_s(workload: CollectiveWorkload, topology: Fabric, ranks: int) -> floa
     """
     passes = 2 if workload.collective == "all-reduce" else 1
     return passes * (ranks - 1) * workload.size / (ranks * topology.fastest) if ranks > 1 and topology.fastest else 0.0
+
+
+def _packed_trees(parts: Parts) -> Iterator[Violation]:
+    """Trees are packed on the links of machines, and carry out some kinds of collectives."""
+    collective, workload = parts.collective, parts.workload
+    if collective is None or workload is None:
+        return
+    kinds = kinds_of(workload)
+    own = [str(kind) for kind in collective.algorithms]
+    named: dict[str, tuple[str, ...]] = {}
+    for kind in {*kinds, *own} - {plan.kind for plan in collective.plan}:
+        if collective.algorithm_of(kind) == PACKED:
+            named[kind] = ("algorithms", kind) if kind in own else ("algorithm",)
+    for kind, path in sorted(named.items()):
+        if kind in kinds and kind not in PLANNED:
+            message = f"no trees carry out {kind}"
+            beside = "" if kind in own or len(kinds) == 1 else f", with collective.algorithms.{kind} beside it"
+            yield Violation(("collective", *path), message, f"packed-trees for {one_of(PLANNED)}{beside}")
+    if named and parts.topology is not None and not isinstance(parts.topology, Wired):
+        path = min(named.values())
+        message = "trees are packed on a machine, and this topology has no links by name"
+        yield Violation(("collective", *path), message, "a machine, a cluster or a topology file as topology")
 
 
 def _in_switch(parts: Parts) -> Iterator[Violation]:

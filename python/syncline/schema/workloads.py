@@ -34,7 +34,7 @@ TEXT_ACCEPTED: Final = "the path of a file, relative to the experiment file"
 class ModelWorkload(Section):
     """Training of a model of the zoo."""
 
-    model: Literal["resnet18", "resnet50", "gnmt", "dlrm"]
+    model: Literal["alexnet", "vgg16", "resnet18", "resnet50", "gnmt", "dlrm"]
     """The model."""
     batch: Count
     """Samples per NPU and iteration."""
@@ -238,6 +238,15 @@ class Training(Section):
     """How many iterations are simulated: 2 if nothing is said, or 1 of a graph of a file."""
     overlap: bool = True
     """Issue collectives as gradients become ready; `false` issues them together after back-propagation."""
+    bucket: Size | None = None
+    """Gradients are all-reduced together in buckets of layers that follow one another, each full once it has so many
+    bytes, as in PyTorch's DistributedDataParallel (25 MiB there); layer by layer, if not given."""
+    first_bucket: Size | None = None
+    """The same for the bucket of the first layers, whose gradients come last (1 MiB there); by default like the
+    others."""
+    barrier: bool = False
+    """Whether an iteration ends when all gradients are reduced, as where one step of an optimiser updates all weights
+    (PyTorch); `false` lets each layer's next forward pass wait for its own gradients only."""
     tail: Literal["stop", "drain"] | None = None
     """What happens to what is in flight when compute ends: `stop` ends the run, `drain` waits for it; by default a run
     stops, but graphs of files are run to their last node."""
@@ -255,3 +264,7 @@ class Training(Section):
     compute_scale: Annotated[float, Field(gt=0, le=1000, allow_inf_nan=False)] = 1.0
     """Factor on every compute time, those of a text workload included; a fitted value is declared under
     `calibration`."""
+
+    def meaning_of_nothing(self, name: str) -> str:
+        """What a field comes to that is not given."""
+        return {"bucket": "one layer", "first_bucket": "training.bucket"}.get(name, "auto")

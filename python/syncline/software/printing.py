@@ -36,9 +36,20 @@ _DIVIDED: Final = frozenset({"reduce-scatter", "all-gather", "all-to-all", "gath
 
 
 def table(model: Model, predictions: Sequence[Prediction]) -> str:
-    """The table, as text."""
-    lines = [*_header(model)]
-    for row in rows(model, predictions):
+    """The table of the model, as text."""
+    platform = model.platform
+    nodes = f", {platform.gpus_per_node} on each of {platform.nodes} nodes" if platform.nodes > 1 else ""
+    about = [f"{PROGRAMS[model.kind]} on {platform}: {ranks(platform.gpus)}{nodes}; predicted, not measured"]
+    software = f"software: {model.software.name}"
+    about.append(f"{software}{', set to the small-size time' if model.anchored else ''}; fitted on")
+    about += [f"  {fitted.table}" for fitted in model.software.fitted_on] or ["  no table"]
+    return text(about, rows(model, predictions))
+
+
+def text(about: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
+    """Rows as a table, under lines that say what it is of."""
+    lines = [*(f"# {line}" for line in about), *_columns()]
+    for row in rows:
         interval = ""
         if row["time_low_s"] is not None:
             interval = f"{_us(row['time_low_s']):>8} to {_us(row['time_high_s']):>8}"
@@ -52,17 +63,22 @@ def table(model: Model, predictions: Sequence[Prediction]) -> str:
 
 def rows(model: Model, predictions: Sequence[Prediction]) -> list[dict[str, Any]]:
     """The same for JSON: times in seconds, sizes in bytes, rates in bytes per second."""
-    factor = float(bus_factor(model.kind, model.platform.gpus))
+    return rows_of(model.kind, model.platform.gpus, predictions)
+
+
+def rows_of(kind: str, gpus: int, predictions: Sequence[Prediction], *, intervals: bool = True) -> list[dict[str, Any]]:
+    """The rows of a collective of so many GPUs; `intervals` if nine of ten systems are known to be in some."""
+    factor = float(bus_factor(kind, gpus))
     return [
         {
             "size_bytes": p.size,
-            "count": _count(model, p.size),
+            "count": _count(kind, gpus, p.size),
             "type": "float",
-            "redop": "sum" if model.kind in _OPERATIONS else "none",
-            "root": 0 if model.kind in _ROOTED else -1,
+            "redop": "sum" if kind in _OPERATIONS else "none",
+            "root": 0 if kind in _ROOTED else -1,
             "time_s": p.time,
-            "time_low_s": p.low if p.size < UNCERTAIN_BELOW else None,
-            "time_high_s": p.high if p.size < UNCERTAIN_BELOW else None,
+            "time_low_s": p.low if intervals and p.size < UNCERTAIN_BELOW else None,
+            "time_high_s": p.high if intervals and p.size < UNCERTAIN_BELOW else None,
             "algorithm_bandwidth_bytes_per_s": p.algorithm_bandwidth,
             "bus_bandwidth_bytes_per_s": p.algorithm_bandwidth * factor,
             "algorithm": p.algorithm,
@@ -72,16 +88,12 @@ def rows(model: Model, predictions: Sequence[Prediction]) -> list[dict[str, Any]
     ]
 
 
-def _header(model: Model) -> Iterator[str]:
-    platform = model.platform
-    nodes = f", {platform.gpus_per_node} on each of {platform.nodes} nodes" if platform.nodes > 1 else ""
-    ranks = "1 rank" if platform.gpus == 1 else f"{platform.gpus} ranks"
-    yield f"# {PROGRAMS[model.kind]} on {platform}: {ranks}{nodes}; predicted, not measured"
-    software = f"# software: {model.software.name}"
-    yield f"{software}{', set to the small-size time' if model.anchored else ''}; fitted on"
-    yield from (f"#   {fitted.table}" for fitted in model.software.fitted_on)
-    if not model.software.fitted_on:
-        yield "#   no table"
+def ranks(gpus: int) -> str:
+    """So many GPUs in words."""
+    return "1 rank" if gpus == 1 else f"{gpus} ranks"
+
+
+def _columns() -> Iterator[str]:
     yield "#"
     names = f"#{'size':>11}  {'count':>12}  {'type':>8}  {'redop':>6}  {'root':>6}"
     yield f"{names}  {'time':>8}  {'algbw':>7}  {'busbw':>7}  {'#wrong':>6}  # {'algorithm':<16}  nine of ten systems"
@@ -89,9 +101,9 @@ def _header(model: Model) -> Iterator[str]:
     yield f"{units}  {'(us)':>8}  {'(GB/s)':>7}  {'(GB/s)':>7}  {'':>6}  # {'and protocol':<16}  (us)"
 
 
-def _count(model: Model, size: int) -> int:
+def _count(kind: str, gpus: int, size: int) -> int:
     elements = size // ELEMENT_BYTES
-    return elements // model.platform.gpus if model.kind in _DIVIDED else elements
+    return elements // gpus if kind in _DIVIDED else elements
 
 
 def _us(seconds: float) -> str:

@@ -175,6 +175,7 @@ ROW: Final = (
     Measure("status", "Outcome of the simulation: done, failed, or refused by the engine.", facts.TEXT),
     Measure("error", "Reason why the simulation has no result.", facts.TEXT),
     Measure("npus", of="npus"),
+    Measure("taking_part", "NPUs that take part, of those that there are.", COUNT),
     Measure("topology", "Fabric of the simulation.", facts.TEXT),
     Measure("wall_time_s", "Time that the simulation took on this machine.", SECONDS),
     Measure("events", of="events"),

@@ -1,8 +1,8 @@
 """Simulates on several processors at once, in processes of its own.
 
 Each worker is a fresh process (spawned, not forked: an engine that runs threads cannot be forked) that is sent one
-simulation at a time. It does not outlive this process, however that ends, and does not hear of Ctrl-C, which is for
-this process to handle. A worker that dies takes down the simulation it was at and nothing else.
+simulation, or another piece of work, at a time. It does not outlive this process, however that ends, and does not hear
+of Ctrl-C, which is for this process to handle. A worker that dies takes down the simulation it was at and nothing else.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import cast
+from typing import Any, TypeAlias, cast
 
 from syncline import interrupts, runner
 from syncline.schema.load import Variant
@@ -27,6 +27,10 @@ from syncline.sweep.journal import Entry
 
 Job = tuple[str, Variant, int]
 """A simulation under its key, and with how many seeds it is run if it loses frames."""
+Work: TypeAlias = Callable[..., Entry]
+"""A function of a module, which other processes find by its name."""
+Task: TypeAlias = tuple[str, tuple[Any, ...]]
+"""What such a function is called with, under a key."""
 
 _context = multiprocessing.get_context("spawn")
 
@@ -39,22 +43,30 @@ def simulate(
     jobs: Sequence[Job], threads: int | None = None
 ) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
     """What comes of each job, as it comes, with `threads` of them at once; one per processor if not given."""
-    count = min(threads or os.cpu_count() or 1, len(jobs))
+    return carry_out(measures.simulate, [(key, (variant, seeds)) for key, variant, seeds in jobs], threads)
+
+
+def carry_out(
+    work: Work, tasks: Sequence[Task], threads: int | None = None
+) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
+    """The same for what a function makes of each task."""
+    count = min(threads or os.cpu_count() or 1, len(tasks))
     if count <= 1:
-        yield from runner.concurrently([(job[0], partial(_one, *job)) for job in jobs], 1)
+        yield from runner.concurrently([(key, partial(_one, work, key, given)) for key, given in tasks], 1)
     else:
-        yield from _Pool(jobs, count).outcomes()
+        yield from _Pool(work, tasks, count).outcomes()
 
 
-def _one(key: str, variant: Variant, seeds: int) -> tuple[str, Entry | WorkerDiedError]:
-    return key, measures.simulate(variant, seeds)
+def _one(work: Work, key: str, given: tuple[Any, ...]) -> tuple[str, Entry | WorkerDiedError]:
+    return key, work(*given)
 
 
 class _Pool:
-    """Workers, and the jobs that none of them has yet."""
+    """Workers, and the tasks that none of them has yet."""
 
-    def __init__(self, jobs: Sequence[Job], count: int) -> None:
-        self._pending = deque(jobs)
+    def __init__(self, work: Work, tasks: Sequence[Task], count: int) -> None:
+        self._work = work
+        self._pending = deque(tasks)
         self._count = count
         self._workers: dict[Connection, tuple[BaseProcess, str]] = {}
         self._idle: list[BaseProcess] = []
@@ -91,32 +103,32 @@ class _Pool:
 
     def _hire(self) -> None:
         ours, theirs = _context.Pipe()
-        process = _context.Process(target=_work, args=(theirs,), daemon=True)
+        process = _context.Process(target=_work, args=(theirs, self._work), daemon=True)
         with interrupts.held_back(), _deaf_children():
             process.start()
         theirs.close()
         self._give(ours, process)
 
     def _give(self, connection: Connection, process: BaseProcess) -> None:
-        """Sends the next job, or tells the worker that there is none."""
+        """Sends the next task, or tells the worker that there is none."""
         if not self._pending:
             self._workers.pop(connection, None)
             self._idle.append(process)
             connection.close()
             return
-        key, variant, seeds = self._pending.popleft()
+        key, given = self._pending.popleft()
         self._workers[connection] = (process, key)
         with suppress(ConnectionError):  # a worker that died is found when it is waited for
-            connection.send((variant, seeds))
+            connection.send(given)
 
 
-def _work(connection: Connection) -> None:
+def _work(connection: Connection, work: Work) -> None:
     """The life of a worker: it ends when there is nobody to work for."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     runner.quiet = True
     with suppress(EOFError, ConnectionError):
         while True:
-            connection.send(measures.simulate(*connection.recv()))
+            connection.send(work(*connection.recv()))
 
 
 def _end_with_parent() -> None:

@@ -32,7 +32,8 @@ class Checked:
 class SweepProgress:
     """Counts simulations; the time that is left is estimated from their events, as far as these are expected."""
 
-    def __init__(self, weights: dict[str, int], already: int, *, quiet: bool) -> None:
+    def __init__(self, weights: dict[str, int], already: int, *, quiet: bool, what: str = "simulations") -> None:
+        self._what = what
         average = sum(weights.values()) // max(1, sum(weight > 0 for weight in weights.values())) or 1
         self._weights = {key: weight or average for key, weight in weights.items()}
         self._left = sum(self._weights.values())
@@ -69,7 +70,7 @@ class SweepProgress:
             now = time.monotonic()
             if now - self._spoke >= LINE_EVERY_S or self._done == self._total:
                 self._spoke = now
-                said = "; ".join(part for part in (f"{self._done}/{self._total} simulations", self._say()) if part)
+                said = "; ".join(part for part in (f"{self._done}/{self._total} {self._what}", self._say()) if part)
                 print(said, file=sys.stderr, flush=True)
 
     def _say(self) -> str:

@@ -145,6 +145,7 @@ def _row(simulation: Simulation, axes: Mapping[str, Value], entry: Entry) -> dic
         "status": entry.status,
         "error": entry.error,
         "npus": described.topology.npus,
+        "taking_part": described.taking_part,
         "topology": str(described.topology),
         **entry.measures,
         "wall_time_s": entry.wall_time_s,

@@ -23,33 +23,47 @@ CLEAR: Final = 6.0
 """Between a box and where lines end."""
 HEAD: Final = 7.0
 """Of an arrow."""
+SHORT: Final = 9
+"""Letters that fit into a box; more are set smaller."""
 TURN: Final = 0.45
 """Of the sides of its head, in radians."""
 
 
 def svg(graph: Graph, question: Question, packing: Packing) -> str:
     """The picture of the trees of a packing as SVG."""
+    return render(drawing(graph, question, packing))
+
+
+def centres(count: int) -> list[Point]:
+    """Where so many GPUs are drawn."""
+    return [(SPREAD * x, SPREAD * y) for x, y in places(count)]
+
+
+def drawing(graph: Graph, question: Question, packing: Packing) -> Drawing:
+    """The trees of a packing as shapes; the wires of the first tree have the kind `tree 1`."""
+    if packing.stages:  # the trees of its broadcast, which has the shape that people know
+        packing = packing.stages[-1]
     unit, trees = question.link_unit, packing.trees[:MOST_TREES]
     rate = float(packing.rate / unit)
     subtitle = f"{len(packing.trees)} trees, {rate:g} links together"
     if packing.collective in TOWARDS_ROOT:
         subtitle += "; data goes against the arrows"
-    drawing = Drawing(f"{packing.collective} on {graph.name}", subtitle)
-    at = [(SPREAD * x, SPREAD * y) for x, y in places(len(question.gpus))]
+    drawn = Drawing(f"{packing.collective} on {graph.name}", subtitle)
+    at = centres(len(question.gpus))
     roots = {tree.root for tree in packing.trees}
     for rank, gpu in enumerate(question.gpus):
         name = graph.nodes[gpu].name
         label = f"{name} *" if len(roots) == 1 and rank in roots else name
-        drawing.boxes.append(Box(*at[rank], WIDTH, HEIGHT, label[:14], "npu", name))
+        drawn.boxes.append(Box(*at[rank], WIDTH, HEIGHT, label[:14], "npu", name, small=len(label) > SHORT))
     heaviest = max((tree.weight for tree in trees), default=1)
     between: dict[tuple[int, int], int] = {}
     for number, tree in enumerate(trees, start=1):
         kind = f"tree {number}"
         root = graph.nodes[question.gpus[tree.root]].name
-        drawing.legend.append(
+        drawn.legend.append(
             (kind, f"{kind}: root {root}, weight {float(tree.weight / unit):.4g}, depth {tree.depth(packing.arcs)}")
         )
-        for arc in tree.arcs:
+        for arc in (*tree.arcs, *(tree.back or ())):
             src, dst = packing.arcs[arc].src, packing.arcs[arc].dst
             pair = min(src, dst), max(src, dst)
             place = between.get(pair, 0)
@@ -57,12 +71,12 @@ def svg(graph: Graph, question: Question, packing: Packing) -> str:
             shift = APART * (-1) ** place * ((place + 1) // 2) * (1 if src < dst else -1)
             title = f"{kind}: {graph.nodes[question.gpus[src]].name} to {graph.nodes[question.gpus[dst]].name}"
             width = 1.2 + 1.6 * float(tree.weight / heaviest)
-            drawing.wires.append(Wire(" ".join(_arrow(at[src], at[dst], shift)), kind, width, title))
+            drawn.wires.append(Wire(" ".join(_arrow(at[src], at[dst], shift)), kind, width, title))
     if len(packing.trees) > len(trees):
-        drawing.notes.append(f"{len(packing.trees) - len(trees)} more trees are not drawn")
+        drawn.notes.append(f"{len(packing.trees) - len(trees)} more trees are not drawn")
     if len(roots) == 1:
-        drawing.notes.append("* the root of all trees")
-    return render(drawing)
+        drawn.notes.append("* the root of all trees")
+    return drawn
 
 
 def _arrow(src: Point, dst: Point, shift: float) -> Iterator[str]:

@@ -1,9 +1,11 @@
 """Trees as the steps of a plan (version 2 of `syncline-plan`, docs/schedules.md).
 
 Every tree has a part of the vector, in proportion to its weight, and sends it in slices, one behind the other. As in
-Blink (section 4.1), a rank has a stream, here a thread, for each tree and child: one that receives from the parent
-and sends on to the first child, and one for each further child that waits for it. Where a tree is used both ways, a
-rank adds what its children send, in their order, and sends the sum on.
+Blink (section 4.1), a rank has a stream, here a thread, for each tree and child. It waits for the one that receives
+from the parent, which sends on itself if there is one child only. Where a tree is used both ways, a rank adds what
+its children send, in their order, and sends the sum on; the trees to a root and from it may differ.
+Where an all-reduce is a reduce and then a broadcast, the root begins to send when it has all sums. In a scatter or a
+gather, each rank's own part goes along paths.
 
 *Links that several trees share* carry a slice of each in turn, since all that a rank sends to another one is one
 queue. With a queue for each tree, the network would give them equal shares, whatever their weights are, and the
@@ -25,12 +27,20 @@ from typing import Any, Final
 
 from syncline.fabric.graph import BUNDLED, Graph
 from syncline.schedules.plan import KINDS
-from syncline.trees.packing import TOWARDS_ROOT, Collective, Packing, Tree
+from syncline.trees.packing import IN_PARTS, TOWARDS_ROOT, Collective, Packing
 from syncline.trees.question import Question
 
 NAMES: Final = {ours: name for name, ours in KINDS.items()}
 """What plans call collectives."""
 SPLIT_AMONG_RANKS: Final = frozenset({"all-gather", "reduce-scatter"})
+MOST_BLOCKS: Final = 1 << 24
+"""Of a plan."""
+MOST_CELLS: Final = 3 << 23
+"""Blocks of all ranks together; the verifier counts them twice, and has room for steps, too."""
+FINEST: Final = 1 << 13
+"""Blocks of a slice, as far as weights leave a choice: of finer weights, trees get what is nearest."""
+OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
+"""What plans call these."""
 
 Step = dict[str, Any]
 
@@ -47,13 +57,33 @@ class _Piece:
     """Numbers of links from parents to children, of those that have one."""
     up: dict[tuple[int, int], int]
     """The same from children to parents."""
+    back: tuple[dict[int, int], dict[int, list[int]]] | None = None
+    """Parents and children of the tree to the root, where that is another one."""
+
+    @property
+    def to_root(self) -> tuple[dict[int, int], dict[int, list[int]]]:
+        """Parents and children along which data goes to the root."""
+        return (self.parent, self.children) if self.back is None else self.back
+
+    @property
+    def path(self) -> list[int]:
+        """The ranks from the root on, each the only child of the one before it."""
+        ranks = [self.root]
+        while self.children[ranks[-1]]:
+            ranks.append(self.children[ranks[-1]][0])
+        return ranks
 
 
 @dataclass(slots=True)
 class _Ranks:
-    """The threads of every rank."""
+    """The threads of every rank: the steps for a slice, which are done for every one of them."""
 
     threads: list[list[list[Step]]]
+    slices: int
+    pieces: int = 0
+    """How many have threads."""
+    begin: dict[tuple[int, int], list[Step]] = field(default_factory=dict)
+    """Of (rank, thread) the steps that are done once, before all others."""
     first: dict[tuple[str, int, int], int] = field(default_factory=dict)
     """The thread of a piece at a rank: (`up` or `down`, piece, rank)."""
 
@@ -62,56 +92,130 @@ class _Ranks:
         self.first[way, piece, rank] = len(self.threads[rank])
         self.threads[rank].append([])
 
+    def wait(self, rank: int, thread: int, before: Sequence[int]) -> None:
+        """Lets a thread begin after the last steps of others of its rank."""
+        ends = [(other, len(self.threads[rank][other]) * self.slices - 1) for other in before]
+        self.begin[rank, thread] = [{"op": "nop", "after": list(end)} for end in ends if end[1] >= 0]
+
+    def loops(self) -> list[list[list[dict[str, Any]]]]:
+        """The threads as a plan has them."""
+
+        def thread(rank: int, number: int, steps: list[Step]) -> list[dict[str, Any]]:
+            begin = self.begin.get((rank, number))
+            return [*([{"steps": begin}] if begin else []), {"times": self.slices, "steps": steps}]
+
+        return [
+            [thread(rank, number, steps) for number, steps in enumerate(threads)]
+            for rank, threads in enumerate(self.threads)
+        ]
+
 
 def form(graph: Graph, question: Question, packing: Packing, slices: int, name: str) -> dict[str, Any]:
-    """The plan of the trees of a collective other than gather and scatter."""
+    """The plan of the trees of a collective."""
     collective, ranks = packing.collective, len(question.gpus)
-    pieces = list(_pieces(graph, question, packing))
-    unit = _common([piece.weight for piece in pieces])
-    counts = [int(piece.weight / unit) for piece in pieces]
-    offsets, blocks = _places(collective, ranks, pieces, [count * slices for count in counts])
-    threads = _Ranks([[] for _ in range(ranks)])
-    upwards = collective in TOWARDS_ROOT or collective == "all-reduce"
-    downwards = collective not in TOWARDS_ROOT
-    for number, _ in enumerate(pieces):
-        for rank in range(ranks):
-            if upwards:
-                threads.reserve("up", number, rank)
-            if downwards and not (upwards and rank == pieces[number].root):
-                threads.reserve("down", number, rank)
-    for number, piece in enumerate(pieces):
-        part = _Part(number, piece, offsets[number], counts[number], threads)
-        for rank in range(ranks):
-            if upwards:
-                part.send_up(rank, turn=downwards)
-            if downwards:
-                part.send_down(rank, turned=upwards)
-    loops = [[[{"times": slices, "steps": steps}] for steps in rank if steps] for rank in threads.threads]
-    program = {"collective": NAMES[collective], "blocks": blocks, "one_by_one": True, "queues": 1, "ranks": loops}
+    stages = [_Stage.of(graph, question, stage) for stage in packing.stages or (packing,)]
+    # Blocks are so small that those of every stage are some of them.
+    each = math.lcm(*(stage.blocks for stage in stages))
+    slices = max(1, min(slices, MOST_BLOCKS // each, MOST_CELLS // (each * ranks)))
+    blocks = each * slices
+    threads = _Ranks([[] for _ in range(ranks)], slices)
+    before: list[list[int]] = [[] for _ in range(ranks)]
+    for stage in stages:
+        first = [len(of_rank) for of_rank in threads.threads]
+        stage.write(threads, each // stage.blocks, before)
+        before = [list(range(begin, len(of_rank))) for begin, of_rank in zip(first, threads.threads, strict=True)]
+    program = {
+        **{"collective": NAMES[collective], "blocks": blocks, "one_by_one": True, "queues": 1},
+        "ranks": threads.loops(),
+    }
     return {
         "format": "syncline-plan",
         "version": 2,
         "name": name,
         "collective": NAMES[collective],
-        "root": pieces[0].root if collective not in SPLIT_AMONG_RANKS and collective != "all-reduce" else 0,
+        "root": stages[0].pieces[0].root if collective not in SPLIT_AMONG_RANKS and collective != "all-reduce" else 0,
         "grid": [ranks],
         "programs": [program],
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """The trees of a collective, or of a part of it, with their blocks."""
+
+    collective: Collective
+    pieces: list[_Piece]
+    counts: list[int]
+    """Of each piece, the blocks of a slice."""
+    offsets: list[int]
+    """Of each piece, its first block, if there is one slice."""
+    blocks: int
+    """Of a slice of everything, parts included that stay where they are."""
+
+    @classmethod
+    def of(cls, graph: Graph, question: Question, packing: Packing) -> _Stage:
+        """The stage of trees."""
+        pieces = list(_pieces(graph, question, packing))
+        unit = _common([piece.weight for piece in pieces])
+        counts = [int(piece.weight / unit) for piece in pieces]
+        if sum(counts) > FINEST and packing.collective not in SPLIT_AMONG_RANKS | IN_PARTS:
+            counts = [max(1, round(Fraction(count * FINEST, sum(counts)))) for count in counts]
+        offsets, blocks = _places(packing.collective, len(question.gpus), pieces, counts)
+        return cls(packing.collective, pieces, counts, offsets, blocks)
+
+    def write(self, threads: _Ranks, finer: int, before: Sequence[Sequence[int]]) -> None:
+        """Adds the steps, on blocks of which `finer` are one; the root begins when threads of it are done."""
+        if self.collective in IN_PARTS:
+            return self._write_paths(threads, finer)
+        upwards = self.collective in TOWARDS_ROOT or self.collective == "all-reduce"
+        downwards = self.collective not in TOWARDS_ROOT
+        base = threads.pieces
+        threads.pieces += len(self.pieces)
+        for number, piece in enumerate(self.pieces, base):
+            for rank in range(len(threads.threads)):
+                if upwards:
+                    threads.reserve("up", number, rank)
+                if downwards and not (upwards and rank == piece.root):
+                    threads.reserve("down", number, rank)
+        for number, (piece, offset, count) in enumerate(zip(self.pieces, self.offsets, self.counts, strict=True), base):
+            part = _Part(number, piece, offset * finer * threads.slices, count * finer, threads)
+            for rank in range(len(threads.threads)):
+                if upwards:
+                    part.send_up(rank, turn=downwards)
+                if downwards:
+                    part.send_down(rank, turned=upwards, before=before[rank] if rank == piece.root else ())
+        return None
+
+    def _write_paths(self, threads: _Ranks, finer: int) -> None:
+        base = threads.pieces
+        threads.pieces += len(self.pieces)
+        towards_root = self.collective in TOWARDS_ROOT
+        for number, piece in enumerate(self.pieces, base):
+            for rank in piece.path:
+                threads.reserve("path", number, rank)
+        for number, (piece, offset, count) in enumerate(zip(self.pieces, self.offsets, self.counts, strict=True), base):
+            part = _Part(number, piece, offset * finer * threads.slices, count * finer, threads)
+            part.pass_on(towards_root=towards_root)
 
 
 def _places(
     collective: Collective, ranks: int, pieces: Sequence[_Piece], lengths: Sequence[int]
 ) -> tuple[list[int], int]:
     """The first block of every piece, and the number of blocks."""
-    if collective not in SPLIT_AMONG_RANKS:
+    if collective in SPLIT_AMONG_RANKS:
+        owners = [piece.root for piece in pieces]
+        share = sum(lengths) // ranks
+    elif collective in IN_PARTS:
+        owners = [piece.path[-1] for piece in pieces]
+        share = sum(lengths) // (ranks - 1)
+    else:
         return [sum(lengths[:number]) for number in range(len(lengths))], sum(lengths)
-    share = sum(lengths) // ranks
-    used = [root * share for root in range(ranks)]
+    used = [rank * share for rank in range(ranks)]
     offsets = []
-    for piece, length in zip(pieces, lengths, strict=True):
-        offsets.append(used[piece.root])
-        used[piece.root] += length
-    return offsets, sum(lengths)
+    for owner, length in zip(owners, lengths, strict=True):
+        offsets.append(used[owner])
+        used[owner] += length
+    return offsets, share * ranks
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +248,19 @@ class _Part:
     def send_up(self, rank: int, *, turn: bool) -> None:
         """Adds what the children send, and sends the sum to the parent; the root turns it downwards, or keeps it."""
         piece = self.piece
-        children = piece.children[rank]
+        parents, all_children = piece.to_root
+        children = all_children[rank]
         steps = self.threads.threads[rank][self._thread("up", rank)]
         on: dict[str, Any] = {}
         into_step = 0
         if rank != piece.root:
-            parent = piece.parent[rank]
-            siblings = piece.children[parent]
+            parent = parents[rank]
+            siblings = all_children[parent]
             on = {"to": parent, "into": [self._thread("up", parent), siblings.index(rank)]}
             on |= self._way(piece.up, rank, parent)
             into_step = len(siblings)
-        elif turn:
-            child = children[0]
+        elif turn and len(piece.children[rank]) == 1:
+            child = piece.children[rank][0]
             on = {"to": child, "into": [self._thread("down", child), 0], **self._way(piece.down, rank, child)}
             into_step = 1
         if not children:
@@ -165,26 +270,62 @@ class _Part:
         last = "rrc" if not on else "rrs" if rank != piece.root else "rrcs"
         steps.append(self._step(last, into_step, **{"from": children[-1]}, **on))
 
-    def send_down(self, rank: int, *, turned: bool) -> None:
-        """Receives from the parent and sends to every child."""
-        piece = self.piece
+    def send_down(self, rank: int, *, turned: bool, before: Sequence[int]) -> None:
+        """Receives from the parent and sends to every child; the root after other threads of it, where it says so.
+
+        A single child has what comes sent on by the thread that receives it. Of several, each has a thread of its own:
+        none waits until the data has left for another one.
+        """
+        piece, threads = self.piece, self.threads
         children = piece.children[rank]
         at_root = rank == piece.root
         own = self._thread("up" if at_root and turned else "down", rank)
-        after = [own, len(children) - 1 if at_root else 0]
-        after_step = len(children) if at_root else 1
+        starts = at_root and not turned
+        # The root has added all that it receives once it has done so for its last child upwards.
+        adding = len(piece.to_root[1][rank]) if at_root else 1
+        if not at_root and len(children) != 1:
+            threads.threads[rank][own].append(self._step("r", **{"from": piece.parent[rank]}))
         for place, child in enumerate(children):
             on = {"to": child, "into": [self._thread("down", child), 0], **self._way(piece.down, rank, child)}
-            if place > 0:
-                waits = {} if at_root and not turned else {"after": after}
-                self.threads.threads[rank].append([self._step("s", 1, after_step if waits else 0, **on, **waits)])
+            if starts and place == 0:
+                threads.threads[rank][own].append(self._step("s", 1, **on))
+            elif starts:
+                threads.threads[rank].append([self._step("s", 1, **on)])
+            elif len(children) > 1:
+                threads.threads[rank].append([self._step("s", 1, adding, **on, after=[own, adding - 1])])
             elif not at_root:
                 received = self._step("rcs", 1, **{"from": piece.parent[rank]}, **on)
-                self.threads.threads[rank][own].append(received)
-            elif not turned:
-                self.threads.threads[rank][own].append(self._step("s", 1, **on))
-        if not children and not at_root:
-            self.threads.threads[rank][own].append(self._step("r", **{"from": piece.parent[rank]}))
+                threads.threads[rank][own].append(received)
+            if before and starts:
+                threads.wait(rank, len(threads.threads[rank]) - 1 if place > 0 else own, before)
+
+    def pass_on(self, *, towards_root: bool) -> None:
+        """Sends from one end of a path to the other.
+
+        A rank sends on in a thread of its own: only messages of threads that do nothing else take turns. Those that a
+        rank sends on as soon as they come would leave nothing to its own, and arrive earlier than their next link has
+        room for them (72 instead of 90 GB/s for a gather on six GPUs of a DGX-1V).
+        """
+        ranks = self.piece.path
+        links = self.piece.down
+        if towards_root:
+            ranks, links = ranks[::-1], self.piece.up
+        for place, rank in enumerate(ranks):
+            own = self._thread("path", rank)
+            threads = self.threads.threads[rank]
+            received = {"from": ranks[place - 1]} if place else {}
+            if place + 1 == len(ranks):
+                threads[own].append(self._step("r", **received))
+                continue
+            to = ranks[place + 1]
+            on = {"to": to, "into": [self._thread("path", to), 0], **self._way(links, rank, to)}
+            if not place:
+                threads[own].append(self._step("s", 1, **on))
+            elif self.threads.slices == 1:
+                threads[own].append(self._step("rcs", 1, **received, **on))
+            else:
+                threads[own].append(self._step("r", **received))
+                threads.append([self._step("s", 1, 1, after=[own, 0], **on)])
 
 
 def _common(weights: Sequence[Fraction]) -> Fraction:
@@ -195,7 +336,7 @@ def _common(weights: Sequence[Fraction]) -> Fraction:
 
 def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
     """The trees, cut where they go on over the next of parallel links."""
-    rates = _parallel(graph, question)
+    rates = parallel_rates(graph, question)
     backward = packing.collective in TOWARDS_ROOT
     both = packing.collective == "all-reduce"
     filled: dict[tuple[int, int], Fraction] = {}
@@ -204,11 +345,14 @@ def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
     for tree in packing.trees:
         start: dict[tuple[str, int, int], Fraction] = {}
         at = {Fraction(0), tree.weight}
-        for number in tree.arcs:
+        for number, forth in [*((arc, True) for arc in tree.arcs), *((arc, False) for arc in tree.back or ())]:
             ends = packing.arcs[number].src, packing.arcs[number].dst
-            uses = [("up", ends[1], ends[0])] if backward else [("down", *ends)]
-            if both:
-                uses.append(("up", ends[1], ends[0]))
+            if forth:
+                uses = [("up", ends[1], ends[0])] if backward else [("down", *ends)]
+                if both and tree.back is None:
+                    uses.append(("up", ends[1], ends[0]))
+            else:
+                uses = [("up", *ends)]
             for way, src, dst in uses:
                 rate = rates.get((src, dst))
                 if rate is None or packing.arcs[number].via:
@@ -228,23 +372,27 @@ def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
             links: dict[str, dict[tuple[int, int], int]] = {"up": {}, "down": {}}
             for (way, src, dst), begins in start.items():
                 links[way][src, dst] = int((begins + low) // rates[src, dst])
-            parent, children = _shape(packing, tree, len(question.gpus))
-            pieces.append(_Piece(tree.root, high - low, parent, children, links["down"], links["up"]))
+            parent, children = _shape(packing, tree.arcs, len(question.gpus))
+            back = None if tree.back is None else _shape(packing, tree.back, len(question.gpus), back=True)
+            pieces.append(_Piece(tree.root, high - low, parent, children, links["down"], links["up"], back))
     return pieces
 
 
-def _shape(packing: Packing, tree: Tree, ranks: int) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """Parents and children of a tree."""
+def _shape(
+    packing: Packing, arcs: Sequence[int], ranks: int, *, back: bool = False
+) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """Parents and children of a tree whose arcs lead from its root, or back to it."""
     parent: dict[int, int] = {}
     children: dict[int, list[int]] = {rank: [] for rank in range(ranks)}
-    for number in tree.arcs:
+    for number in arcs:
         arc = packing.arcs[number]
-        parent[arc.dst] = arc.src
-        children[arc.src].append(arc.dst)
+        above, below = (arc.dst, arc.src) if back else (arc.src, arc.dst)
+        parent[below] = above
+        children[above].append(below)
     return parent, children
 
 
-def _parallel(graph: Graph, question: Question) -> dict[tuple[int, int], int]:
+def parallel_rates(graph: Graph, question: Question) -> dict[tuple[int, int], int]:
     """Of ranks with several links to each other, the payload rate of one."""
     rank = {gpu: place for place, gpu in enumerate(question.gpus)}
     return {

@@ -509,6 +509,7 @@ mod tests {
     use crate::cohorts::CohortPart;
     use crate::graphs::{Computers, Graphs};
     use crate::job::Demand;
+    use crate::place::FirstPlan;
     use crate::spec::Spec;
     use std::sync::Arc;
     use syncline_collective::{Algorithm, Axis, Composition, PlanId, PlanRequest, Rank};
@@ -598,7 +599,7 @@ mod tests {
             inflight: 1,
             inflight_per_dimension: None,
         };
-        let first_plans = vec![(Kind::AllReduce, Rank(0), PlanId(0))];
+        let first_plans = vec![FirstPlan { kind: Kind::AllReduce, root: Rank(0), up_to: u64::MAX, plan: PlanId(0) }];
         let cohort = CohortPart { family: FamilyId(0), demand: Demand::default(), layout, config, first_plans };
         let cohorts = Cohorts::new(vec![cohort], Arc::default(), None);
         let mut simulation = Simulation::new(Queue(EventQueue::new()), net, ep, executor, cohorts, false);

@@ -21,6 +21,9 @@ pub struct StreamsSpec {
     pub reduce_bytes_per_s: u64,
     /// From the call of a collective on an NPU until its first command.
     pub start_latency_ps: u64,
+    /// Switching peer access from NVLinks to PCIe and back, for each GPU of the communicator.
+    #[serde(default)]
+    pub peer_access_latency_ps: u64,
     /// How streams share a link.
     #[serde(default)]
     pub sharing: SharingSpec,
@@ -49,6 +52,7 @@ impl Default for StreamsSpec {
             event_overhead_ps: 2_000_000,
             reduce_bytes_per_s: 300_000_000_000,
             start_latency_ps: 0,
+            peer_access_latency_ps: 0,
             sharing: SharingSpec::Fair,
             delay_per_mille: 0,
         }
@@ -61,6 +65,7 @@ impl StreamsSpec {
             copy_overhead: Ps(self.copy_overhead_ps),
             kernel_overhead: Ps(self.kernel_overhead_ps),
             event_overhead: Ps(self.event_overhead_ps),
+            peer_access_latency: Ps(self.peer_access_latency_ps),
             reduce_rate: rate("reduce_bytes_per_s", self.reduce_bytes_per_s)?,
             delayed: self.is_random().then_some((self.delay_per_mille, seed)),
         })
@@ -82,8 +87,9 @@ impl EndpointModel for StreamsSpec {
     }
 
     fn at_worst(&self, _contention: Option<&Contention>) -> Result<WorstCase, Refusal> {
-        let commands = [self.copy_overhead_ps, self.kernel_overhead_ps, self.event_overhead_ps, self.start_latency_ps];
-        let per_step = commands.iter().map(|&command| command as f64).sum();
+        let commands = [self.copy_overhead_ps, self.kernel_overhead_ps, self.event_overhead_ps];
+        let waits = [self.start_latency_ps, self.peer_access_latency_ps];
+        let per_step = commands.iter().chain(&waits).map(|&time| time as f64).sum();
         // A chunk takes its time on the link once more for each whole time that it is delayed.
         let delays = if self.is_random() { 1.0 + f64::from(self.delay_per_mille) / f64::from(PER_CHUNK) } else { 1.0 };
         let slowest = (self.reduce_bytes_per_s as f64 / delays) as u64;

@@ -34,6 +34,13 @@ pub enum JobSpec {
         iterations: u32,
         /// Whether collectives are issued as gradients become ready, or together after back-propagation.
         overlap: bool,
+        /// Which gradients are all-reduced together, where that is not layer by layer; only of data parallelism.
+        #[serde(default)]
+        buckets: Option<BucketSpec>,
+        /// Whether an iteration ends when all gradients are reduced, rather than each layer waiting for its own in the
+        /// next one; only of data parallelism.
+        #[serde(default)]
+        barrier: bool,
         /// Whether the run waits for collectives that are still in flight when the last
         /// back-propagation ends.
         drain: bool,
@@ -96,6 +103,16 @@ impl JobSpec {
             JobSpec::Jobs { jobs, .. } => jobs.iter().filter_map(|placed| placed.job.iterations()).max(),
         }
     }
+}
+
+/// Gradients that are all-reduced together: buckets in the order of the layers, each full once it has so many bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BucketSpec {
+    /// Bytes of the bucket of the first layers, whose gradients come last.
+    pub first_bytes: u64,
+    /// Bytes of all others.
+    pub bytes: u64,
 }
 
 /// A job among several.

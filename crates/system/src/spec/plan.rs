@@ -17,7 +17,7 @@ pub struct PlanSpec(Arc<(Source, OnceLock<Read>)>);
 type Read = Result<Arc<WrittenPlan>, Vec<Refusal>>;
 
 /// The plan in one of its forms.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Source {
     /// A plan.
@@ -32,6 +32,9 @@ struct Source {
     /// Whether its steps are carried out as they are written, even if they are those of a built-in algorithm.
     #[serde(default)]
     literal: bool,
+    /// Bytes of the largest collective that it is for, if there are plans for larger ones.
+    #[serde(default)]
+    up_to_bytes: Option<u64>,
 }
 
 impl<'de> Deserialize<'de> for PlanSpec {
@@ -55,21 +58,26 @@ impl PlanSpec {
         self.0.0.literal
     }
 
+    /// Bytes of the largest collective that it is for.
+    pub fn up_to(&self) -> u64 {
+        self.0.0.up_to_bytes.unwrap_or(u64::MAX)
+    }
+
     /// A plan that has been written down, to be carried out step by step.
     pub fn literally(plan: PlanForm) -> PlanSpec {
-        let source = Source { plan: Some(plan), schedule: None, root: None, literal: true };
+        let source = Source { plan: Some(plan), literal: true, ..Source::default() };
         PlanSpec(Arc::new((source, OnceLock::new())))
     }
 
     /// A plan that has been made in memory.
     pub fn ready(plan: WrittenPlan) -> PlanSpec {
-        let source = Source { plan: None, schedule: None, root: None, literal: false };
+        let source = Source::default();
         PlanSpec(Arc::new((source, OnceLock::from(Ok(Arc::new(plan))))))
     }
 
     /// A schedule of another tool.
     pub fn of_schedule(schedule: Schedule) -> PlanSpec {
-        let source = Source { plan: None, schedule: Some(schedule), root: None, literal: false };
+        let source = Source { schedule: Some(schedule), ..Source::default() };
         PlanSpec(Arc::new((source, OnceLock::new())))
     }
 }

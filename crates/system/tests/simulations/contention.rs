@@ -52,6 +52,8 @@ fn training(endpoint: EndpointSpec, overlap: bool) -> Spec {
         strategy: StrategySpec::DataParallel,
         iterations: 2,
         overlap,
+        buckets: None,
+        barrier: false,
         drain: false,
         update: true,
         stragglers: vec![],

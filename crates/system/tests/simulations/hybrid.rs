@@ -6,8 +6,8 @@ use crate::support::{
 };
 use crate::training::column;
 use syncline_system::spec::{
-    AlgorithmSpec, ArraySpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, EndpointSpec,
-    FlowSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, ArraySpec, BlockSpec, BucketSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec,
+    EndpointSpec, FlowSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 use syncline_system::{Results, Values, run_spec};
 
@@ -22,6 +22,8 @@ fn model(spec: &mut Spec, name: &str, batch: u32, strategy: StrategySpec) {
         strategy,
         iterations: 2,
         overlap: true,
+        buckets: None,
+        barrier: false,
         drain: false,
         update: false,
         stragglers: vec![],
@@ -255,6 +257,16 @@ fn contradictions_are_refused() {
     model(&mut hybrid, "resnet18", 64, StrategySpec::Hybrid);
     assert!(refused(&hybrid).contains("accepted: data-parallel"));
     assert!(refused(&without_overlap(background(80e9))).contains("accepted: overlap"));
+    let mut bucketed = dlrm();
+    if let JobSpec::Training { buckets, .. } = &mut bucketed.job {
+        *buckets = Some(BucketSpec { first_bytes: 1, bytes: 1 });
+    }
+    assert!(refused(&bucketed).contains("accepted: no buckets"));
+    let mut barred = dlrm();
+    if let JobSpec::Training { barrier, .. } = &mut barred.job {
+        *barrier = true;
+    }
+    assert!(refused(&barred).contains("accepted: no barrier"));
     let mut odd = dlrm();
     crate::support::dims(&mut odd)[2].size = 3;
     assert!(refused(&odd).contains("cannot be divided evenly among 24 NPUs"));

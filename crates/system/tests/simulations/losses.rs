@@ -39,6 +39,8 @@ fn training(endpoint: EndpointSpec) -> Spec {
         strategy: StrategySpec::DataParallel,
         iterations: 2,
         overlap: true,
+        buckets: None,
+        barrier: false,
         drain: true,
         update: true,
         stragglers: vec![],

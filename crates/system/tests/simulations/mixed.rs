@@ -85,6 +85,8 @@ fn spec_on(rings: Vec<DimSpec>, chunk: u64, stragglers: &[(u32, f64)]) -> Spec {
         strategy: StrategySpec::DataParallel,
         iterations: 1,
         overlap: true,
+        buckets: None,
+        barrier: false,
         drain: true,
         update: false,
         stragglers: stragglers.to_vec(),

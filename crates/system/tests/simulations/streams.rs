@@ -4,8 +4,8 @@ use crate::support::{all_reduce, collective_job, dim, exact_networks, fingerprin
 use syncline_core::{Bytes, Rate};
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FlowSpec, FoldSpec, LanesSpec, NetworkSpec,
-    PlanSpec, SharingSpec, Spec, StreamsSpec,
+    AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, DimSpec, EndpointSpec, FabricSpec, FlowSpec, FoldSpec,
+    GraphLinkSpec, LanesSpec, NetworkSpec, NodeSpec, PlanSpec, RoutingSpec, SharingSpec, Spec, StreamsSpec,
 };
 
 const LATENCY_PS: u64 = 700_000;
@@ -17,6 +17,7 @@ const STREAMS: StreamsSpec = StreamsSpec {
     event_overhead_ps: 2_000_000,
     reduce_bytes_per_s: 300 * GB,
     start_latency_ps: 0,
+    peer_access_latency_ps: 0,
     sharing: SharingSpec::Fair,
     delay_per_mille: 0,
 };
@@ -234,4 +235,48 @@ fn a_collective_is_launched_once() {
         };
         assert_eq!(total(20_000_000), total(0) + 20_000_000, "{chunks} chunks");
     }
+}
+
+/// Two GPUs with an NVLink and PCIe between them; without the NVLink if `classes` says so. Each sends a block over the first
+/// class and another one by `way`.
+fn two_ways(streams: StreamsSpec, classes: [&str; 2], way: &str) -> Spec {
+    let node = |(name, kind): (&str, &str)| NodeSpec { name: name.into(), kind: kind.into() };
+    let link = |(from, to, gb, class): (u32, u32, u64, u8)| {
+        let link = |from, to| GraphLinkSpec { from, to, rate_bytes_per_s: gb * GB, latency_ps: LATENCY_PS, class };
+        [link(from, to), link(to, from)]
+    };
+    let mut spec = chain(2, 25 * GB, streams, CollectiveKindSpec::Broadcast, (50_000_000, 2));
+    spec.fabric = FabricSpec::Graph {
+        npus: 2,
+        nodes: [("GPU 0", "npu"), ("GPU 1", "npu"), ("switch", "switch")].map(node).to_vec(),
+        classes: classes.map(String::from).to_vec(),
+        links: [(0, 1, 25, 0), (0, 2, 10, 1), (2, 1, 10, 1)].into_iter().flat_map(link).collect(),
+        routing: RoutingSpec::default(),
+    };
+    let other = format!(r#""to": 1, "way": {way}"#);
+    let [send, over] = [step("s", 0, r#""to": 1"#, 0), step("s", 1, &other, 1)];
+    let take = |block| receive("r", block, 0);
+    planned(spec, "broadcast", (2, 1), &[vec![send, over], vec![take(0), take(1)]])
+}
+
+/// What names PCIe where there are NVLinks waits until both GPUs have switched; what goes over NVLinks does not, nor does
+/// anything on GPUs without them.
+#[test]
+fn peer_access_is_switched_for_pcie() {
+    const SWITCH_PS: u64 = 1_500_000_000;
+    let total = |peer_access_latency_ps, classes, way| {
+        run(&two_ways(StreamsSpec { peer_access_latency_ps, ..STREAMS }, classes, way)).summary.total_ps
+    };
+    let (nvlinks, pcie) = (["NVLink", "PCIe"], r#"{"over": "PCIe"}"#);
+    let plain = STREAMS.copy_overhead_ps + time(50_000_000, 10 * GB) + 2 * LATENCY_PS + STREAMS.event_overhead_ps;
+    let found = total(0, nvlinks, pcie);
+    assert!(plain <= found && found < plain + plain / 1000, "{found} {plain}");
+    assert_eq!(total(SWITCH_PS, nvlinks, pcie), found + 2 * SWITCH_PS);
+    let alone = total(0, nvlinks, r#"{"link": 0}"#);
+    assert_eq!(total(SWITCH_PS, nvlinks, r#"{"link": 0}"#), alone);
+    assert_eq!(total(SWITCH_PS, nvlinks, r#"{"over": "NVLink"}"#), alone);
+    assert_eq!(total(SWITCH_PS, ["Ethernet", "PCIe"], pcie), total(0, ["Ethernet", "PCIe"], pcie));
+    // The collective is launched before that.
+    let brief = StreamsSpec { peer_access_latency_ps: SWITCH_PS, start_latency_ps: 7, ..STREAMS };
+    assert_eq!(run(&two_ways(brief, nvlinks, pcie)).summary.total_ps, found + 2 * SWITCH_PS + 7);
 }

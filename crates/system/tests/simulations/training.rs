@@ -1,7 +1,9 @@
 //! The training loop.
 
 use crate::support::{ace_torus, all_reduce, baseline, dim, ideal, run};
-use syncline_system::spec::{AlgorithmSpec, ChunkingSpec, ComputeSpec, JobSpec, Spec, StrategySpec, WorkloadSpec};
+use syncline_system::spec::{
+    AlgorithmSpec, BucketSpec, ChunkingSpec, ComputeSpec, JobSpec, Spec, StrategySpec, WorkloadSpec,
+};
 use syncline_system::{Results, Values};
 
 /// Two layers: forward 10 and 20 us, input gradients 5 and 7 us, weight gradients 3 and 4 us.
@@ -18,6 +20,8 @@ pub fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
         strategy: StrategySpec::DataParallel,
         iterations,
         overlap,
+        buckets: None,
+        barrier: false,
         drain,
         update: true,
         stragglers: vec![],
@@ -52,6 +56,46 @@ fn the_exposed_time_by_hand() {
     assert_eq!(s.exposed_ps, exposed);
     assert_eq!(s.total_ps, 2 * COMPUTE + exposed);
     assert_eq!(s.exposed_by.iter().map(|e| e.exposed_ps).sum::<u64>(), exposed);
+}
+
+fn in_buckets(mut spec: Spec, first_bytes: u64, bytes: u64) -> Spec {
+    if let JobSpec::Training { buckets, .. } = &mut spec.job {
+        *buckets = Some(BucketSpec { first_bytes, bytes });
+    }
+    spec
+}
+
+#[test]
+fn a_bucket_is_exposed_by_hand() {
+    // Both layers share an all-reduce, which begins when a's gradient is there and ends before any forward of the next.
+    let s = run(&in_buckets(training(true, false, 2), 2 << 20, 1)).summary;
+    assert_eq!(s.compute_ps, 2 * COMPUTE);
+    assert_eq!(s.exposed_ps, all_reduce_ps(3 << 20));
+    assert_eq!(s.total_ps, 2 * COMPUTE + s.exposed_ps);
+    // A bucket that the first layer fills leaves the second one alone: layer by layer.
+    let plain = run(&training(true, false, 2)).summary;
+    let apart = run(&in_buckets(training(true, false, 2), 1 << 20, 1)).summary;
+    assert_eq!((apart.total_ps, apart.exposed_ps), (plain.total_ps, plain.exposed_ps));
+    let sizes = |spec: &Spec| match column(&run(spec), "collectives", "bytes") {
+        Values::Int(sizes) => sizes.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sizes(&in_buckets(training(true, true, 2), 2 << 20, 1)), [3 << 20; 2]);
+    assert_eq!(sizes(&training(true, true, 1)), [2 << 20, 1 << 20]);
+}
+
+#[test]
+fn a_barrier_exposes_what_back_propagation_does_not_hide() {
+    let mut spec = training(true, false, 2);
+    if let JobSpec::Training { barrier, .. } = &mut spec.job {
+        *barrier = true;
+    }
+    let s = run(&spec).summary;
+    // b's all-reduce begins 10 us before a's and is twice as long; in every iteration, the last one too.
+    let left = all_reduce_ps(1 << 20).max(all_reduce_ps(2 << 20) - 10_000_000);
+    assert_eq!((s.compute_ps, s.exposed_ps), (2 * COMPUTE, 2 * left));
+    assert_eq!(s.total_ps, s.compute_ps + s.exposed_ps);
+    assert!(s.exposed_ps > run(&training(true, false, 2)).summary.exposed_ps);
 }
 
 #[test]
@@ -93,6 +137,8 @@ pub fn resnet(iterations: u32) -> Spec {
         strategy: StrategySpec::DataParallel,
         iterations,
         overlap: true,
+        buckets: None,
+        barrier: false,
         drain: false,
         update: false,
         stragglers: vec![],

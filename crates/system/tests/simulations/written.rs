@@ -284,3 +284,37 @@ fn balanced_plans_are_no_schedules() {
     let refused = schedule_spec(&spec, 1).unwrap_err().to_string();
     assert!(refused.contains("balances their load"), "{refused}");
 }
+
+/// A collective takes the plan for its size: two plans for sizes run as each of them does alone.
+#[test]
+fn a_plan_may_be_for_sizes_up_to_one() {
+    let of = |algorithm| {
+        let mut spec = all_reduce(vec![dim(6, 25, 500_000)], ideal(), 1_000);
+        spec.collectives.algorithm = algorithm;
+        spec.collectives.chunking = chunks_of(1 << 20);
+        export_spec(&spec).expect("a plan")
+    };
+    let (small, large) = (of(AlgorithmSpec::Direct), of(AlgorithmSpec::Ring));
+    let up_to = |form: &serde_json::Value, bytes: Option<u64>| -> PlanSpec {
+        serde_json::from_value(serde_json::json!({"plan": form, "up_to_bytes": bytes})).expect("a plan")
+    };
+    let json = |form| serde_json::to_value(form).expect("a plan is plain data");
+    let (small, large) = (json(&small), json(&large));
+    let run_with = |plans: Vec<PlanSpec>, bytes: u64| {
+        let mut spec = all_reduce(vec![dim(6, 25, 500_000)], ideal(), bytes);
+        spec.collectives.chunking = chunks_of(1 << 20);
+        spec.collectives.plans = plans;
+        run_spec(&spec, None)
+    };
+    let ended = |plans: Vec<PlanSpec>, bytes| run_with(plans, bytes).expect("a run").summary.total_ps;
+    let both = || vec![up_to(&large, None), up_to(&small, Some(6_000))];
+    for (bytes, alone, other) in [(6_000, &small, &large), (6_001, &large, &small), (60_000, &large, &small)] {
+        assert_eq!(ended(both(), bytes), ended(vec![up_to(alone, None)], bytes), "{bytes} B");
+        assert_ne!(ended(both(), bytes), ended(vec![up_to(other, None)], bytes), "{bytes} B");
+    }
+    let refused = |plans, bytes| run_with(plans, bytes).unwrap_err().to_string();
+    let message = refused(vec![up_to(&small, Some(6_000))], 6_001);
+    assert!(message.contains("there are plans for collectives of up to 6000 B, and none for 6001 B"), "{message}");
+    let message = refused(vec![up_to(&small, Some(6_000)), up_to(&large, Some(6_000))], 1);
+    assert!(message.contains("there are two plans for all-reduce"), "{message}");
+}

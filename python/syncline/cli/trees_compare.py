@@ -1,0 +1,331 @@
+"""`syncline trees --compare`: packed trees beside what else carries out the collective on the same GPUs.
+
+Every schedule is simulated as `syncline collective` simulates it, from the same flags, so that the numbers are those of
+that command. What these GPUs cannot carry out is listed with the reason.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from syncline.cli import options, single
+from syncline.fabric.graph import NVLINK, PCIE
+from syncline.schema.packed import PACKED
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from syncline.engine import Result
+    from syncline.errors import Problem
+    from syncline.fabric.graph import Graph
+    from syncline.fabric.machines import Cluster
+    from syncline.results import Document
+    from syncline.schema.load import Variant
+    from syncline.trees.choice import Goal, Objective
+    from syncline.trees.packing import Packing
+    from syncline.trees.question import Links, Question
+
+DEFAULT_BACKEND: Final = "flow"
+"""It shares links among messages, which decides between schedules, and takes less time than backends with packets."""
+ENDPOINTS: Final = ("ideal", "streams")
+"""Endpoints that carry out any plan."""
+ALONE: Final = "there is one GPU, which needs no other"
+SCHEDULES: Final = (
+    (PACKED, "packed trees"),
+    ("ring", "NCCL-like rings"),
+    ("double-binary-tree", "double binary trees"),
+)
+"""What is compared: the algorithm of `syncline collective`, and what it is called in a table."""
+BOUND: Final = "bound of the certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A collective on some GPUs, in the terms of the command line: it may be sent to another process."""
+
+    kind: str
+    size: str
+    machine: str | None
+    topology_file: str | None
+    gpus: str | None
+    ranks: int
+    root: int | None
+    """A rank."""
+    backend: str
+    endpoint: str
+
+    def flags(self, algorithm: str | None, plan: str | None = None) -> single.Flags:
+        """The flags of `syncline collective`."""
+        return single.Flags(
+            kind=self.kind,
+            size=self.size,
+            topology=None,
+            machine=self.machine,
+            topology_file=self.topology_file,
+            gpus=self.gpus,
+            groups=[],
+            root=self.root,
+            endpoint=self.endpoint,
+            algorithm=algorithm,
+            backend=self.backend,
+            plan=plan,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Goals:
+    """Which trees are wanted."""
+
+    objective: Objective
+    threshold: float
+    links: Links
+    overhead_s: float | None = None
+    """What a slice costs beside its bytes, if that is given."""
+    root: int | Literal["auto"] | None = None
+    """A place in the list of GPUs."""
+
+    def own_plan(self, kind: str) -> bool:
+        """Whether `--algorithm packed-trees` has no such wishes, so that trees run as a plan."""
+        from syncline.trees import packing
+
+        rooted = self.root is not None and kind not in packing.ROOTED
+        return self.threshold > 0 or self.overhead_s is not None or rooted
+
+    def wish(self, size: int, case: Case | None, graph: Graph, asked: Question) -> Goal:
+        """What trees are chosen for; those of a case that is simulated by what its endpoint takes for a slice."""
+        from syncline.trees import choice
+
+        overhead_s = self.overhead_s
+        if overhead_s is None:
+            overhead_s = choice.OVERHEAD_S if case is None else _overhead_s(case.endpoint, graph, asked)
+        return choice.Goal(self.objective, size, self.threshold, overhead_s)
+
+    @property
+    def settings(self) -> list[str]:
+        """The same for `--algorithm packed-trees`, which gives up nothing of the rate."""
+        return [f"collective.trees.objective={self.objective}", f"collective.trees.links={self.links}"]
+
+
+def _overhead_s(endpoint: str, graph: Graph, asked: Question) -> float:
+    """What a slice costs beside its bytes, as `--algorithm packed-trees` has it."""
+    from syncline import endpoints
+    from syncline.trees import planned
+
+    stated: int | None = endpoints.ENDPOINTS[endpoint](kind=endpoint).slice_overhead
+    return (stated or planned.slowest(graph, asked)) / planned.PS_PER_S
+
+
+def problems(backend: str | None, endpoint: str | None) -> list[Problem]:
+    """What is wrong with the names of a backend and of an endpoint."""
+    from syncline import networks
+    from syncline.errors import command_line
+
+    found: list[Problem] = []
+    if backend is not None and backend not in networks.NETWORKS:
+        accepted = ", ".join(networks.NETWORKS)
+        found += command_line("--backend", backend, "this is no known backend", accepted).problems
+    if endpoint is not None and endpoint not in ENDPOINTS:
+        message = "no trees are compared with this endpoint"
+        found += command_line("--endpoint", endpoint, message, ", ".join(ENDPOINTS)).problems
+    return found
+
+
+def add(document: Document, case: Case, goals: Goals, graph: Graph, asked: Question, packed: Packing) -> None:
+    """Adds the comparison to a document of trees; `packed` has those that were chosen."""
+    from syncline.fabric import notation
+
+    cluster = None if case.machine is None else notation.parse(case.machine)
+    entries = of(case, goals, graph, asked, packed, document["size_bytes"], cluster, quiet=False)
+    document["fidelity"] = {"backend": case.backend, "endpoint": case.endpoint}
+    document["comparison"] = entries
+    document["warnings"] += warnings(entries, case.backend)
+
+
+def of(
+    case: Case,
+    goals: Goals,
+    graph: Graph,
+    asked: Question,
+    packing: Packing,
+    size: int,
+    cluster: Cluster | None,
+    *,
+    quiet: bool = True,
+) -> list[Document]:
+    """An entry for each schedule, and one for the bound. `packing` has the trees that were chosen."""
+    from syncline import bounds
+    from syncline.trees import theory
+
+    plan = None
+    if goals.own_plan(case.kind):
+        plan = partial(_plan, case, graph, asked, packing, goals.wish(size, case, graph, asked))
+    if goals.root == "auto" and packing.trees and case.root is not None:
+        case = replace(case, root=packing.trees[0].root)
+    best = packing.best_rate
+    factor = bounds.bus_bandwidth_factor(case.kind, case.ranks)
+    ring = None if cluster is None else theory.ring_rate(cluster, asked.gpus, case.kind)
+    rates: dict[str, Fraction | None] = {
+        PACKED: packing.rate,
+        "ring": None if ring is None else ring[0],
+        "double-binary-tree": None,
+    }
+    entries = []
+    for algorithm, name in SCHEDULES:
+        ran, reason = _simulated(case, algorithm, plan if algorithm == PACKED else None, goals, quiet=quiet)
+        entry = _entry(algorithm, name, rates[algorithm])
+        if algorithm == "ring" and ring is not None:
+            entry["theory_over"] = NVLINK if ring[1] else PCIE
+        if ran is not None:
+            for key in ("over", "time_s", "algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "steps"):
+                entry[key] = ran[key]
+            reached = ran["algorithm_bandwidth_bytes_per_s"]
+            entry["share_of_bound"] = None if reached is None or not best else reached / float(best)
+        entry["reason"] = reason
+        entries.append(entry)
+    bound = _entry(None, BOUND, best if best else None)
+    if best:
+        rate = float(best)
+        bound |= {
+            "time_s": size / rate,
+            "algorithm_bandwidth_bytes_per_s": rate,
+            "bus_bandwidth_bytes_per_s": rate * float(factor),
+            "share_of_bound": 1.0,
+        }
+    elif packing.bound is None:
+        bound["reason"] = ALONE
+    else:
+        bound["reason"] = "the links that trees may use do not connect these GPUs"
+    return [*entries, bound]
+
+
+def warnings(entries: Sequence[Document], backend: str) -> list[str]:
+    """What there is to know of a comparison: what beats the bound does so over links that trees do not use."""
+    from syncline import facts
+
+    if not facts.engine().networks[backend].has_contention:
+        return [f"on the {backend} backend messages that share a link do not slow each other down, so that any may win"]
+    faster = [entry["name"] for entry in entries if (entry["share_of_bound"] or 0.0) > 1 + 1e-9]
+    if not faster:
+        return []
+    return [f"the bound is that of the links that trees may use; {' and '.join(faster)} used others as well"]
+
+
+def _entry(algorithm: str | None, name: str, rate: Fraction | None) -> Document:
+    return {
+        "name": name,
+        "algorithm": algorithm,
+        "theory_bytes_per_s": None if rate is None else float(rate),
+        "theory_over": None,
+        "over": None,
+        "time_s": None,
+        "algorithm_bandwidth_bytes_per_s": None,
+        "bus_bandwidth_bytes_per_s": None,
+        "steps": None,
+        "share_of_bound": None,
+        "reason": None,
+    }
+
+
+def _simulated(
+    case: Case, algorithm: str, plan: Callable[[], str] | None, goals: Goals, *, quiet: bool
+) -> tuple[Document | None, str | None]:
+    """What `syncline collective` says of an algorithm, or of a plan in its place; or why it says nothing."""
+    from syncline import engine, estimate, results, runner
+    from syncline.errors import InputError
+
+    if case.ranks == 1:
+        return None, ALONE
+    try:
+        with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
+            flags, settings = case.flags(algorithm), goals.settings if algorithm == PACKED else []
+            if plan is not None:
+                path = Path(folder) / "trees.json"
+                path.write_text(plan(), encoding="utf-8")
+                flags, settings = case.flags(None, str(path)), []
+            study, _ = single.load(flags, [], settings)
+        study = options.settled(study.seeded(0))
+        variant = study.variants[0]
+        if not quiet:
+            expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
+            options.warn(estimate.warning(algorithm, expected), quiet=False)
+        outcomes = runner.run_all(study.variants, 1)
+        outcomes.raise_if_refused()
+    except InputError as error:
+        return None, "; ".join(problem.message for problem in error.problems)
+    if outcomes.interrupted:
+        raise KeyboardInterrupt
+    for _, message in outcomes.failures:
+        return None, f"the simulation failed: {message}"
+    ran, result = outcomes.results[0]
+    document = results.collective_fields(ran, result)
+    return {**document, "over": _used(ran, result)}, None
+
+
+def _used(variant: Variant, result: Result) -> list[str]:
+    """The classes of the links that carried something."""
+    carried = zip(result.tables["links"]["dim"].to_pylist(), result.tables["links"]["bytes"].to_pylist(), strict=True)
+    used = {number for number, size in carried if size}
+    return [name for number, name in enumerate(variant.experiment.topology.classes) if number in used]
+
+
+def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, wish: Goal) -> str:
+    """The plan of trees that were chosen in another way than `--algorithm packed-trees` does."""
+    from syncline.errors import command_line
+    from syncline.schedules import plan_form
+    from syncline.trees import choice, plan
+
+    if not packing.trees and not packing.stages:
+        raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")
+    slices = choice.slices(packing, packing.trees, wish.size, wish.overhead_s)
+    return plan_form.dumps(plan.form(graph, asked, packing, slices, PACKED))
+
+
+def show(document: Document) -> None:
+    """Prints the comparison, and why something is missing in it."""
+    from syncline.cli import tables
+
+    tables.show(_table(document))
+    for sentence in reasons(document["comparison"]):
+        print(tables.wrapped(sentence))
+
+
+def _table(document: Document) -> Table:
+    """The comparison on a terminal."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from syncline import text_units
+
+    unit, entries = document["link_unit_bytes_per_s"], document["comparison"]
+    fidelity = document["fidelity"]
+    size = text_units.size(document["size_bytes"])
+    title = f"{document['collective']} of {size}, {fidelity['backend']} backend, {fidelity['endpoint']} endpoint"
+    found = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    found.add_column("schedule")
+    for heading in ("in theory", "", "time", "algbw", "busbw", "of the bound", "over"):
+        found.add_column(heading, justify="right")
+    for entry in entries:
+        theory = entry["theory_bytes_per_s"]
+        over_pcie = " (PCIe)" if entry["theory_over"] == PCIE else ""
+        found.add_row(
+            entry["name"],
+            "-" if theory is None else f"{theory / unit:.4g} links{over_pcie}",
+            text_units.bandwidth(theory),
+            "-" if entry["time_s"] is None else text_units.duration(entry["time_s"]),
+            text_units.bandwidth(entry["algorithm_bandwidth_bytes_per_s"]),
+            text_units.bandwidth(entry["bus_bandwidth_bytes_per_s"]),
+            text_units.percent(entry["share_of_bound"]),
+            ", ".join(entry["over"] or ()),
+        )
+    return found
+
+
+def reasons(entries: Sequence[dict[str, Any]]) -> list[str]:
+    """Why something has no time, a line each."""
+    return [f"{entry['name']}: {entry['reason']}" for entry in entries if entry["reason"] is not None]

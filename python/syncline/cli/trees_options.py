@@ -1,0 +1,125 @@
+"""Options of `syncline trees` beyond one answer: a comparison, all allocations, a page; and what excludes what."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+if TYPE_CHECKING:
+    from syncline.errors import Problem
+
+ALLOCATIONS: Final = "allocations"
+
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Simulate the trees beside NCCL-like rings and double binary trees.")
+]
+Backend = Annotated[
+    str | None,
+    typer.Option(metavar="analytical|flow|packet|ethernet", help="The network model of --compare; by default flow."),
+]
+Endpoint = Annotated[
+    str | None, typer.Option(metavar="ideal|streams", help="The endpoint model of --compare; by default ideal.")
+]
+Sweep = Annotated[
+    str | None, typer.Option(metavar="allocations", help="A row for every allocation of the machine, as a table.")
+]
+Sizes = Annotated[
+    str | None, typer.Option(metavar="LIST", help="With --sweep, how many GPUs, such as 3-8; by default 2 and more.")
+]
+Every = Annotated[
+    bool, typer.Option("--every", help="With --sweep, a row for each allocation, and not one for all that are alike.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="With --sweep, continue from the journal of an earlier sweep with this output.")
+]
+Html = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained page of the results.")]
+
+
+def typed() -> str:
+    """The command as it was typed, to be typed again."""
+    return shlex.join(["syncline", *sys.argv[1:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What is given of these options, and of those that they exclude."""
+
+    compare: bool
+    backend: str | None
+    endpoint: str | None
+    sweep: str | None
+    sizes: str | None
+    every: bool
+    resume: bool
+    threads: int | None
+    topology_file: str | None
+    root: str | None
+    plan_format: str | None
+    """The format of a plan; None where no plan is written."""
+    output: Path | None
+    pictures: tuple[tuple[str, Path | None], ...]
+    """Flags of other files that are written, and these files."""
+
+    def problems(self) -> list[Problem]:
+        """What is wrong with their combination."""
+        from syncline import inputs
+        from syncline.cli import options, trees_compare
+        from syncline.errors import command_line
+
+        found = options.common_problems(threads=self.threads)
+        if self.sweep not in (None, ALLOCATIONS):
+            found += command_line("--sweep", self.sweep, "this is nothing to sweep over", ALLOCATIONS).problems
+        for flag, value, needs in (
+            ("--backend", self.backend, None if self.compare else "--compare"),
+            ("--endpoint", self.endpoint, None if self.compare else "--compare"),
+            ("--sizes", self.sizes, None if self.sweep else "--sweep allocations"),
+            ("--every", self.every or None, None if self.sweep else "--sweep allocations"),
+            ("--resume", self.resume or None, None if self.sweep else "--sweep allocations"),
+            ("--threads", self.threads, None if self.sweep else "--sweep allocations"),
+        ):
+            if value is not None and needs is not None:
+                message = f"this has no meaning without {needs}"
+                found += command_line(flag, None if value is True else value, message, f"{needs} beside it").problems
+        if self.compare:
+            found += trees_compare.problems(self.backend, self.endpoint)
+            if self.topology_file is not None and inputs.given(self.topology_file) == inputs.STANDARD_INPUT:
+                message = "a comparison reads the file once for every schedule, and standard input ends"
+                found += command_line("--topology-file", self.topology_file, message, "the name of a file").problems
+            if self.plan_format is not None:
+                message = "a plan is no comparison"
+                found += command_line("--compare", None, message, "--format json, or no --compare").problems
+        if self.sweep is not None and self.root is not None:
+            message = "in a sweep, the root is the first GPU of every allocation"
+            found += command_line("--root", self.root, message, "no --root").problems
+        if self.sweep is not None and self.plan_format is not None:
+            message = "a sweep writes no plans"
+            found += command_line("--format", self.plan_format, message, "--format json").problems
+        if self.resume and self.sweep is not None and self.output is None:
+            message = "there is nothing to go on with"
+            found += command_line("--resume", None, message, "--out FILE as well").problems
+        for flag, path in self.pictures:
+            found += _unwritable(flag, path)
+        return found
+
+
+def _unwritable(flag: str, path: Path | None) -> list[Problem]:
+    """What can be said of a file before anything is simulated for it."""
+    from syncline.errors import command_line
+
+    if path is None:
+        return []
+    try:
+        if path.is_dir():
+            reason = "this is a directory"
+        elif not path.parent.is_dir():
+            reason = "the directory of this file does not exist"
+        else:
+            return []
+    except (OSError, ValueError) as error:  # longer than a path can be, or with zeros in it
+        reason = str(getattr(error, "strerror", None) or error)
+    return list(command_line(flag, str(path), f"this cannot be written: {reason}", "the name of a file").problems)

@@ -1,0 +1,280 @@
+"""`collective.algorithm: packed-trees`: the plans of trees for what an experiment asks for.
+
+The engine says which collectives a run has, of whom and how large they are (`asked`). Collectives of nearly equal size
+have the same plan, since trees and the number of slices hardly depend on it; every plan says up to which size it goes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from syncline.errors import InputError, Problem
+from syncline.fabric.topologies import Wired
+from syncline.schema.packed import PACKED
+from syncline.trees import choice, hybrid, packing, plan, question, servers
+
+if TYPE_CHECKING:
+    from syncline.fabric.graph import Graph
+    from syncline.schema.experiment import Collective, Experiment
+
+STEPS_OF_TWO: Final = 2
+"""Sizes whose ratio is below the square root of two share a plan: so many classes for each doubling."""
+KEPT: Final = 64
+"""Networks whose trees are kept: runs are set up several times, and points of a sweep share their network."""
+MOST_TRIED: Final = 64
+"""GPUs of a group of which trees take about a second: with more they are not tried beside other algorithms."""
+PS_PER_S: Final = 10**12
+
+HYBRID: Final = "hybrid"
+
+Ask = Callable[[str], str]
+_Links: TypeAlias = question.Links | Literal["hybrid"]
+
+
+class TreesError(InputError):
+    """There are no trees for a collective."""
+
+    def __init__(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> None:
+        super().__init__([Problem("experiment", None, ".".join(path), None, message, accepted)])
+        self.path, self.message, self.accepted = path, message, accepted
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What communicators that are alike are asked for."""
+
+    members: tuple[tuple[int, ...], ...]
+    collectives: tuple[tuple[str, int, int], ...]
+    """Kind, root and bytes of each."""
+
+
+def packs(collective: Collective, kind: str) -> bool:
+    """Whether trees carry out a kind of collectives."""
+    return collective.algorithm_of(kind) == PACKED and not any(given.kind == kind for given in collective.plan)
+
+
+def is_quick(experiment: Experiment) -> bool:
+    """Whether trees are found in the time of a trial, if there are any."""
+    return isinstance(experiment.topology, Wired) and experiment.ranks <= MOST_TRIED
+
+
+def is_wanted(specified: dict[str, Any]) -> bool:
+    """Whether any collective of the engine's description is to have trees."""
+    return any(section.get("trees") for section in _sections(specified))
+
+
+def completed(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> dict[str, Any]:
+    """The engine's description with the plans of trees. Raises [`TreesError`] where there are no trees."""
+    topology = experiment.topology
+    if not isinstance(topology, Wired):
+        message = "trees are packed on links, of which this topology has none by name"
+        raise TreesError(("collective", "algorithm"), message, "a machine, a cluster or a topology file")
+    wanted = {id(section): section.pop("trees", None) for section in _sections(specified)}
+    parts = _asked(json.dumps(specified), ask)
+    jobs = {tuple(job["npus"]): job["collectives"] for job in specified["job"].get("jobs", ())}
+    families = specified.get("families", ())
+    for number, part in parts:
+        if jobs:
+            section = jobs.get(part.members[0])
+        else:
+            section = families[number]["collectives"] if families else specified["collectives"]
+        trees = None if section is None else wanted[id(section)]
+        if section is not None and trees is not None:
+            endpoint = experiment.endpoint
+            peer_access = getattr(endpoint, "peer_access_latency", 0)
+            wish = _Wish(**trees, overhead=endpoint.slice_overhead, peer_access=peer_access)
+            section.setdefault("plans", []).extend(_plans(topology, part, section, wish))
+    return specified
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What is said of the trees of a section."""
+
+    kinds: tuple[str, ...]
+    links: _Links
+    objective: choice.Objective
+    slices: int | None
+    overhead: int | None
+    """Picoseconds that a slice costs beside its bytes, if the endpoint says so."""
+    peer_access: int
+    """Picoseconds that switching peer access costs for each GPU."""
+
+
+def section(collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
+    """What the engine's description of how collectives are carried out holds until it is `completed`."""
+    packed = tuple(kind for kind in kinds if packs(collective, kind))
+    if not packed:
+        return {}
+    trees = collective.trees
+    return {"trees": {"kinds": packed, "links": trees.links, "objective": trees.objective, "slices": collective.slices}}
+
+
+def _sections(specified: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield specified["collectives"]
+    for family in specified.get("families", ()):
+        yield family["collectives"]
+    for job in specified["job"].get("jobs", ()):
+        yield job["collectives"]
+
+
+@lru_cache(KEPT)
+def _asked(request: str, ask: Ask) -> tuple[tuple[int, _Asked], ...]:
+    answer = json.loads(ask(request))
+    return tuple(
+        (part["family"], _Asked(tuple(map(tuple, part["members"])), tuple(map(tuple, part["collectives"]))))
+        for part in answer
+    )
+
+
+def _plans(topology: Wired, part: _Asked, section: dict[str, Any], wish: _Wish) -> Iterator[dict[str, Any]]:
+    """The plans of what communicators are asked for, those of a kind and root by size."""
+    first, *others = part.members
+    if len(first) == 1:
+        return  # there is nobody to send to
+    solved = _solved(topology, first, wish.links)
+    for members in others:
+        if not solved.is_like(_solved(topology, members, wish.links)):
+            message = "groups whose GPUs are linked in different ways need trees of their own"
+            raise TreesError(("groups",), message, "groups that are alike, such as the same GPUs of every server")
+    by_use: dict[tuple[str, int], list[int]] = {}
+    for kind, root, size in part.collectives:
+        if kind in wish.kinds:
+            by_use.setdefault((kind, root), []).append(size)
+    for (kind, root), sizes in sorted(by_use.items()):
+        classes: dict[int, int] = {}
+        for size in sorted(sizes):
+            classes[_size_class(size)] = size
+        largest = max(classes.values())
+        for size in classes.values():
+            form = solved.form(kind, root, _chunk(size, kind, section), wish)
+            yield {"plan": form} if size == largest else {"plan": form, "up_to_bytes": size}
+
+
+def _size_class(size: int) -> int:
+    return 0 if size == 0 else 1 + int(STEPS_OF_TWO * math.log2(size))
+
+
+def _chunk(size: int, kind: str, section: dict[str, Any]) -> int:
+    """Bytes of the chunks of a collective, before padding."""
+    own = dict(section.get("chunks_of", ())).get(kind)
+    chunking = section["chunking"]
+    chunks = own or (chunking["chunks"] if chunking["by"] == "count" else -(-size // chunking["bytes"]))
+    return -(-size // max(1, int(chunks)))
+
+
+@dataclass(slots=True)
+class _Solved:
+    """The network of some GPUs, and the trees that have been looked for."""
+
+    graph: Graph
+    asked: question.Question
+    auto: bool
+    """Whether nothing is said of which links trees use."""
+    forms: dict[Any, dict[str, Any]]
+    """Plans by trees and number of slices, or by what parts are made for."""
+
+    def is_like(self, other: _Solved) -> bool:
+        """Whether trees of the one are trees of the other."""
+        one, two = self.asked, other.asked
+        return (one.arcs, len(one.gpus)) == (two.arcs, len(two.gpus)) and plan.parallel_rates(
+            self.graph, one
+        ) == plan.parallel_rates(other.graph, two)
+
+    def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
+        """The plan of a collective whose chunks have so many bytes."""
+        overhead_s = (wish.overhead or slowest(self.graph, self.asked)) / PS_PER_S
+        if wish.links == HYBRID or (self.spans and kind in servers.ABLE):
+            return self._of_parts(kind, root, chunk, wish, overhead_s)
+        goal = choice.Goal(wish.objective, chunk, overhead_s=overhead_s)
+        where = root if kind in packing.ROOTED else None
+        packed = choice.best(self.asked, kind, where, goal).packing  # type: ignore[arg-type]  # by the rules
+        if not packed.trees and not packed.stages:
+            message = f"the links that trees use do not connect GPUs {_listed(self.asked.gpus)}"
+            raise TreesError(("collective", "algorithm"), message, "another algorithm, or collective.trees.links all")
+        slices = wish.slices or choice.slices(packed, packed.trees, chunk, overhead_s)
+        key = (packed, slices)
+        if key not in self.forms:
+            form = plan.form(self.graph, self.asked, packed, slices, PACKED)
+            self.forms[key] = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
+        return self.forms[key]
+
+    @property
+    def spans(self) -> bool:
+        """Whether GPUs are in several servers, each of which has trees of its own."""
+        return self.auto and len(servers.groups(self.graph, self.asked.gpus)) > 1
+
+    def _of_parts(self, kind: str, root: int, chunk: int, wish: _Wish, overhead_s: float) -> dict[str, Any]:
+        """The plan of trees over NVLinks and others over PCIe, or of servers with trees of their own."""
+        key = (kind, root, f"{chunk} {wish.peer_access} {overhead_s}", wish.slices or 0)
+        if key not in self.forms:
+            where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
+            try:
+                if wish.links == HYBRID:
+                    self.forms[key] = hybrid.form(
+                        *where,  # type: ignore[arg-type]  # by the rules
+                        switch_ps=wish.peer_access,
+                        overhead_s=overhead_s,
+                        slices=wish.slices,
+                        name=PACKED,
+                    )
+                else:
+                    self.forms[key] = servers.form(
+                        *where,  # type: ignore[arg-type]  # by the rules
+                        overhead_s=overhead_s,
+                        slices=wish.slices,
+                        name=PACKED,
+                    )
+            except InputError as error:
+                (problem,) = error.problems
+                raise TreesError(("collective", "algorithm"), problem.message, problem.accepted) from None
+        return self.forms[key]
+
+
+def slowest(graph: Graph, asked: question.Question) -> int:
+    """Picoseconds on the slowest link between two GPUs: slices that take less on the wire gain nothing."""
+    used = {asked.nodes[node] for arc in asked.arcs for node in arc[:2]}
+    links = [link for link in graph.links if link.src in used and link.dst in used]
+    return max(1, max((link.latency for link in links), default=0))
+
+
+def _listed(gpus: Sequence[int]) -> str:
+    from syncline.fabric import allocation
+
+    return allocation.canonical(gpus)
+
+
+def _solved(topology: Wired, members: tuple[int, ...], links: _Links) -> _Solved:
+    return _of_network(_Network(topology), members, links)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Network:
+    """A topology that is told from others by its name and file."""
+
+    topology: Wired
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Network) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[str, bytes]:
+        return self.topology.name, self.topology.content
+
+
+@lru_cache(KEPT)
+def _of_network(network: _Network, members: tuple[int, ...], links: _Links) -> _Solved:
+    if len(members) > question.MOST_GPUS:
+        message = f"trees of {len(members)} GPUs take too long in this version"
+        raise TreesError(("collective", "algorithm"), message, f"groups of up to {question.MOST_GPUS} GPUs")
+    graph = network.topology.graph
+    asked = question.asked(graph, members, "all" if links == HYBRID else links)
+    return _Solved(graph, asked, links == "auto", {})
