@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -217,6 +218,26 @@ def test_names_decide_nothing_among_many_gpus(machine: str, collective: Collecti
                         left[dst, src] -= tree.weight
         assert min(left.values()) >= 0
     assert len(rates) == 1
+
+
+@pytest.mark.parametrize("machine", ["dgx-a100(nodes=10)", "gb200-nvl72(nodes=2)"])
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter", "all-reduce"])
+def test_trees_of_one_root_are_predicted_as_all_of_them(
+    machine: str, collective: Collective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands for all trees has their rate and their time, for small and large vectors."""
+    cluster = notation.parse(machine)
+    asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
+    every = packing.of(asked, collective)
+    monkeypatch.setattr(packing, "MOST_GPUS", 64)
+    # Another object, as answers are kept.
+    one = packing.of(replace(asked, others=not asked.others), collective)
+    assert (every.roots, one.roots) == (1, cluster.npus)
+    assert len(one.trees) * cluster.npus == len(every.trees)
+    assert (one.rate, one.bound) == (every.rate, every.bound)
+    for size in (10**4, 10**8):
+        expected = choice.seconds(every, every.trees, size)
+        assert choice.seconds(one, one.trees, size) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_weight_may_be_given_up_for_fewer_trees() -> None:

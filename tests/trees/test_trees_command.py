@@ -152,6 +152,22 @@ def test_more_gpus_than_anyone_waits_for(syncline_command: Command) -> None:
     assert (plan.status, "trees of 264 GPUs take too long" in plan.err) == (2, True)
 
 
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--root", "auto"),
+        ("--collective", "scatter"),
+        ("--compare",),
+        ("--links", "hybrid"),
+        ("--collective", "all-reduce", "--root", "3"),
+    ],
+)
+def test_what_takes_longer_has_fewer_gpus(flags: tuple[str, ...], syncline_command: Command) -> None:
+    ended = syncline_command("trees", "--machine", "dgx-h100(nodes=33)", *flags)
+    assert ended.status == 2
+    assert f"up to 256 GPUs with {' '.join(flags[-2:])}" in ended.err
+
+
 def test_trees_of_one_root_stand_for_those_of_all(syncline_command: Command) -> None:
     """Of 264 GPUs, the trees of one are named, with permutations that make all others of them."""
     flags = ["--machine", "dgx-h100(nodes=33)", "--collective", "all-gather"]

@@ -158,8 +158,18 @@ def trees(
     from syncline.trees import choice, packing, question
     from syncline.trees import document as documents
 
-    most = question.MOST_RATED if format_ == JSON else question.MOST_GPUS
-    problems += packed_trees.too_many(chosen_gpus, gpus, most)
+    costly = (
+        (f"--format {format_}", format_ != JSON),
+        ("--sweep", sweep is not None),
+        ("--compare", compare),
+        ("--html", html is not None),
+        ("--links hybrid", links == hybrid_trees.NAME),
+        (f"--root {root}", root == "auto" or (root is not None and kind == "all-reduce")),
+        (f"--collective {kind}", kind in packing.IN_PARTS),
+    )
+    fewer = next((name for name, wanted in costly if wanted), None)
+    most = question.MOST_RATED if fewer is None else question.MOST_GPUS
+    problems += packed_trees.too_many(chosen_gpus, gpus, fewer, most)
     if problems:
         raise InputError(problems)
     if links == hybrid_trees.NAME:

@@ -105,8 +105,8 @@ class Goal:
 def best(question: Question, collective: Collective, root: int | Literal["auto"] | None, goal: Goal) -> Best:
     """The trees of a collective. The root is a place in the list of GPUs, the first one if there is none. With `auto`,
     it is the GPU with the best rate, of these the one with the smallest predicted time, and then the first one. An
-    all-reduce has any roots if none is given, and with `auto` a single one; of more GPUs than can be listed, it has none
-    that is given.
+    all-reduce has any roots if none is given, and with `auto` a single one; of more than `question.MOST_GPUS`, where
+    trees stand for others, none can be given.
     """
 
     def from_root(kind: Collective, place: int) -> Best:
