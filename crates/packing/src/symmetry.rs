@@ -449,6 +449,24 @@ mod tests {
         check(&dgx1(1));
     }
 
+    /// Pairs of GPUs at a switch with a card, which is on a rail or on the one switch of all cards, on a switch of their server that
+    /// is as near. Two pairs may change places, and of three one is left.
+    #[test]
+    fn pairs_within_servers() {
+        for (count, pairs, rails) in (2..5).flat_map(|c| (2..5).flat_map(move |p| [(c, p, false), (c, p, true)])) {
+            let all = 2 * count * pairs;
+            for step in (1..all).filter(|step| (2..=all).all(|d| all % d != 0 || step % d != 0)) {
+                let name = |gpu: u32| gpu * step % all;
+                let (half, top) = (all + count, all + count + all / 2);
+                let links = (0..all)
+                    .flat_map(|gpu| [(name(gpu), all + gpu / (2 * pairs), 1), (name(gpu), half + gpu / 2, 1)])
+                    .chain((0..all / 2).map(|pair| (half + pair, top + if rails { pair % pairs } else { 0 }, 1)));
+                let links: Vec<_> = links.collect();
+                check(&Network::new(top + pairs, all, both(&links)).unwrap());
+            }
+        }
+    }
+
     #[test]
     fn no_symmetry_of_unequal_terminals() {
         let path = Network::new(3, 3, both(&[(0, 1, 1), (1, 2, 1)])).unwrap();
