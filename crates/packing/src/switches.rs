@@ -131,8 +131,15 @@ impl State {
         let terminals = self.network.terminals;
         let mut state = State { network: self.network.clone(), factor: self.factor, roots: self.roots.clone() };
         let away = state.away();
+        let mut arcs = vec![0u32; self.network.nodes as usize];
+        for arc in &self.network.arcs {
+            arcs[arc.from as usize] += 1;
+            arcs[arc.to as usize] += 1;
+        }
+        // Small switches come first, so that large ones do not make neighbours of the same GPUs again.
+        let level_of = |switch: u32| (away[switch as usize], arcs[switch as usize]);
         let mut switches: Vec<u32> = (terminals..self.network.nodes).collect();
-        switches.sort_by_key(|&switch| away[switch as usize]);
+        switches.sort_by_key(|&switch| level_of(switch));
         if without_tops {
             for &switch in &switches {
                 if state.is_top(switch, &away) {
@@ -140,10 +147,10 @@ impl State {
                 }
             }
         }
-        let (mut groups, mut level) = (Vec::new(), 0);
+        let (mut groups, mut level) = (Vec::new(), (0, 0));
         for switch in switches {
-            if away[switch as usize] != level {
-                level = away[switch as usize];
+            if level_of(switch) != level {
+                level = level_of(switch);
                 groups = state.groups();
             }
             let (into, out) = state.at(switch);
@@ -488,6 +495,22 @@ mod tests {
         let Split { network: split, factor } = removed(&network, &[(5, 3)]);
         assert_eq!((rate::from_root(&split, 5).unwrap().rate.num, factor), (3, 1));
         assert!(split.arcs.len() <= 164);
+    }
+
+    /// GPUs at a large switch, and pairs of them at a CPU that leads to cards, too: rings over large switches do not make neighbours of
+    /// those that CPUs have made neighbours of, which would have to do with half of what leads to each.
+    #[test]
+    fn rings_of_pairs_part_them() {
+        let (all, top) = (144, 144 + 2 + 72 + 4);
+        let links: Vec<_> = (0..all)
+            .flat_map(|t| [(t, all + t / 72, 36), (t, 146 + t / 2, 9), (146 + t / 2, 218 + t % 4, 2)])
+            .chain((0..4).map(|leaf| (218 + leaf, top, 72)))
+            .collect();
+        let network = Network::new(top + 1, all, both(&links)).unwrap();
+        let best = rate::from_root(&network, 1).unwrap().rate.num;
+        let rings = State { network, factor: 1, roots: vec![(1, best)] };
+        assert_eq!(best, 45);
+        assert!([0, FAIR_NEIGHBOURS].iter().any(|&fair| rings.all_at_once(fair, false).is_some()));
     }
 
     proptest! {
