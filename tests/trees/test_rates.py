@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
@@ -166,6 +167,85 @@ def test_clusters(machine: str, collective: Collective) -> None:
         for hop in itertools.pairwise(ends):
             left[hop] -= arc.capacity
     assert min(left.values()) >= 0
+
+
+@pytest.mark.parametrize("machine", ["dgx2", "dgx-h100(nodes=3)", "dgx2(nodes=2)", "gb200-nvl72"])
+def test_few_trees_over_switches_fit(machine: str) -> None:
+    """They span, load no link beyond what it carries, and are not fewer than the bound."""
+    cluster = notation.parse(machine)
+    asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
+    packed = packing.of(asked, "broadcast", 1)
+    few = fewest.of(packed)
+    assert sum(tree.weight for tree in few.trees) == packed.rate == packed.best_rate
+    assert few.at_least <= len(few.trees) <= len(packed.trees)
+    load: dict[tuple[int, int], Fraction] = {}
+    for tree in few.trees:
+        reached = {tree.root}
+        for arc in (packed.arcs[number] for number in tree.arcs):
+            assert arc.src in reached
+            assert arc.dst not in reached
+            reached.add(arc.dst)
+            for hop in itertools.pairwise((arc.src, *arc.via, arc.dst)):
+                load[hop] = load.get(hop, Fraction(0)) + tree.weight
+        assert len(reached) == cluster.npus
+    capacity = {(src, dst): rate for src, dst, rate in asked.arcs}
+    assert all(carried <= capacity[hop] for hop, carried in load.items())
+
+
+@pytest.mark.parametrize(
+    ("machine", "collective"),
+    [
+        *itertools.product(
+            ["dgx-a100(nodes=10)", "dgx2(nodes=5)"], ["broadcast", "all-gather", "reduce-scatter", "all-reduce"]
+        ),
+        # Its symmetries are not found when its GPUs are shuffled, and trees without them take longer than a test may.
+        ("gb200-nvl72(nodes=2)", "broadcast"),
+    ],
+)
+def test_names_decide_nothing_among_many_gpus(machine: str, collective: Collective) -> None:
+    """Above 64 GPUs the best rate is reached whatever GPUs and switches are called, and every link carries its load."""
+    cluster = notation.parse(machine)
+    asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
+    chance, gpus = random.Random(7), len(asked.gpus)
+    names = [*chance.sample(range(gpus), gpus), *chance.sample(range(gpus, len(asked.nodes)), len(asked.nodes) - gpus)]
+    arcs = tuple(sorted((names[src], names[dst], rate) for src, dst, rate in asked.arcs))
+    other = Question(asked.gpus, asked.nodes, arcs, asked.link_unit, asked.links, others=asked.others)
+    rates = set()
+    for of in (asked, other):
+        packed = packing.of(of, collective, 3 if of is asked else names[3])
+        assert packed.rate == packed.best_rate
+        rates.add(packed.rate)
+        left = {(src, dst): Fraction(rate) for src, dst, rate in of.arcs}
+        for tree in packed.trees:
+            for number in tree.arcs:
+                arc = packed.arcs[number]
+                hops = list(itertools.pairwise((arc.src, *arc.via, arc.dst)))
+                for src, dst in hops:
+                    left[(src, dst) if collective != "reduce-scatter" else (dst, src)] -= tree.weight
+                    if collective == "all-reduce":
+                        left[dst, src] -= tree.weight
+        assert min(left.values()) >= 0
+    assert len(rates) == 1
+
+
+@pytest.mark.parametrize("machine", ["dgx-a100(nodes=10)", "gb200-nvl72(nodes=2)"])
+@pytest.mark.parametrize("collective", ["all-gather", "reduce-scatter", "all-reduce"])
+def test_trees_of_one_root_are_predicted_as_all_of_them(
+    machine: str, collective: Collective, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What stands for all trees has their rate and their time, for small and large vectors."""
+    cluster = notation.parse(machine)
+    asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
+    every = packing.of(asked, collective)
+    monkeypatch.setattr(packing, "MOST_GPUS", 64)
+    # Another object, as answers are kept.
+    one = packing.of(replace(asked, others=not asked.others), collective)
+    assert (every.roots, one.roots) == (1, cluster.npus)
+    assert len(one.trees) * cluster.npus == len(every.trees)
+    assert (one.rate, one.bound) == (every.rate, every.bound)
+    for size in (10**4, 10**8):
+        expected = choice.seconds(every, every.trees, size)
+        assert choice.seconds(one, one.trees, size) == pytest.approx(expected, rel=1e-9)
 
 
 def test_a_weight_may_be_given_up_for_fewer_trees() -> None:

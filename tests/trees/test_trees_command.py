@@ -145,9 +145,60 @@ def test_few_trees_of_many_gpus(syncline_command: Command) -> None:
 
 
 def test_more_gpus_than_anyone_waits_for(syncline_command: Command) -> None:
-    ended = syncline_command("trees", "--machine", "dgx-h100(nodes=33)")
+    ended = syncline_command("trees", "--machine", "dgx-h100(nodes=145)")
     assert ended.status == 2
-    assert "trees of 264 GPUs take too long" in ended.err
+    assert "trees of 1160 GPUs take too long" in ended.err
+    plan = syncline_command("trees", "--machine", "dgx-h100(nodes=33)", "--format", "plan")
+    assert (plan.status, "trees of 264 GPUs take too long" in plan.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--root", "auto"),
+        ("--collective", "scatter"),
+        ("--compare",),
+        ("--links", "hybrid"),
+        ("--collective", "all-reduce", "--root", "3"),
+    ],
+)
+def test_what_takes_longer_has_fewer_gpus(flags: tuple[str, ...], syncline_command: Command) -> None:
+    ended = syncline_command("trees", "--machine", "dgx-h100(nodes=33)", *flags)
+    assert ended.status == 2
+    assert f"up to 256 GPUs with {' '.join(flags[-2:])}" in ended.err
+
+
+def test_trees_of_one_root_stand_for_those_of_all(syncline_command: Command) -> None:
+    """Of 264 GPUs, the trees of one are named, with permutations that make all others of them."""
+    flags = ["--machine", "dgx-h100(nodes=33)", "--collective", "all-gather"]
+    document = json.loads(syncline_command("trees", *flags, "--json").out)
+    # What enters a server of 8 cards with 2 links' rate each, for the 256 GPUs outside of it.
+    assert document["rate_links"] == document["optimal_rate_links"] == pytest.approx(264 * 16 / 256)
+    assert {tree["root"] for tree in document["trees"]} == {0}
+    assert sum(tree["weight"] for tree in document["trees"]) * 264 == pytest.approx(document["rate_links"])
+    assert document["symmetry"]["roots"] == 264
+    reached = {0}
+    while more := {images[gpu] for images in document["symmetry"]["generators"] for gpu in reached} - reached:
+        reached |= more
+    assert reached == set(range(264))
+    assert "those of all 264" in syncline_command("trees", *flags).out
+
+
+def test_few_trees_over_switches(syncline_command: Command) -> None:
+    """One chain has all that a GPU on NVSwitches can send, and shallow trees are named for the other objective."""
+
+    def trees(objective: str) -> tuple[int, int, int]:
+        flags = ["--machine", "dgx2", "--objective", objective]
+        document = json.loads(syncline_command("trees", *flags, "--json").out)
+        assert document["rate_links"] == document["optimal_rate_links"] == 6
+        return (
+            len(document["trees"]),
+            max(tree["depth"] for tree in document["trees"]),
+            document["fewest_possible"],
+        )
+
+    assert trees("trees") == (1, 15, 1)
+    assert trees("depth") == (15, 2, 1)
 
 
 def test_no_machine(syncline_command: Command) -> None:

@@ -4,7 +4,8 @@
 //! A published time beside ours, of another kind of solution on another computer: TACOS (arXiv 2304.05301) says that it
 //! makes an all-reduce for 512 NPUs of a heterogeneous system in 6.09 minutes; it does not prove how good that is.
 
-use syncline_packing::{Arc, Network, Ratio, exact, orientation, rate, switches};
+use syncline_packing::symmetry::Symmetry;
+use syncline_packing::{Arc, Network, Ratio, exact, orbits, orientation, rate, switches};
 
 fn both(links: &[(u32, u32, u64)]) -> Vec<Arc> {
     links.iter().flat_map(|&(a, b, c)| [Arc::new(a, b, c), Arc::new(b, a, c)]).collect()
@@ -32,6 +33,14 @@ fn servers(count: u32) -> Network {
         links.push((gpu, gpus + count + gpu % 8, 1));
     }
     Network::new(gpus + count + 8, gpus, both(&links)).expect("a network")
+}
+
+/// Racks of 72 GPUs on a switch of 18 units each, every GPU with a card of 1 unit on the rail of its place.
+fn racks(count: u32) -> Network {
+    let gpus = 72 * count;
+    let links: Vec<_> =
+        (0..gpus).flat_map(|gpu| [(gpu, gpus + gpu / 72, 18), (gpu, gpus + count + gpu % 72, 1)]).collect();
+    Network::new(gpus + count + 72, gpus, both(&links)).expect("a network")
 }
 
 /// Has `work` done, and says how long it took.
@@ -71,6 +80,19 @@ fn all_gather(name: &str, network: &Network, expected: Ratio) {
     report(&format!("{name}, all-gather"), expected, trees.1, trees.0, seconds);
 }
 
+/// Trees of one root, whose images are those of all; `rate` is that of the whole vector.
+fn alike(name: &str, network: &Network, rate: Ratio, both_ways: bool) {
+    let (found, seconds) = timed(|| {
+        let symmetry = Symmetry::of(network).expect("all GPUs are alike");
+        let limit = rate::from_all_alike(network).expect("countable").expect("several nodes").rate;
+        let halves = if both_ways { 2 } else { 1 };
+        let all = Ratio::new(limit.num * u64::from(network.terminals), limit.den * halves);
+        orbits::trees(network, &symmetry, both_ways, all).expect("they exist")
+    });
+    let kind = if both_ways { "all-reduce" } else { "all-gather" };
+    report(&format!("{name}, {kind}, each root"), rate, found.rate, found.trees.len(), seconds);
+}
+
 fn main() {
     broadcast("DGX-1V", &dgx1v(), 6);
     all_gather("DGX-1V", &dgx1v(), Ratio::new(48, 7));
@@ -91,6 +113,19 @@ fn main() {
         let (per_gpu, per_server) = (Ratio::new(10, gpus - 1), Ratio::new(8, gpus - 8));
         let Ratio { num, den } = per_gpu.min(per_server);
         broadcast(&name, &servers(count), 8);
-        all_gather(&name, &servers(count), Ratio::new(num * gpus, den));
+        // Without symmetries, those of 256 GPUs take half a minute.
+        if count < 32 {
+            all_gather(&name, &servers(count), Ratio::new(num * gpus, den));
+        }
     }
+    for count in [32, 128] {
+        let (name, gpus) = (format!("{count} servers of 8 GPUs"), 8 * u64::from(count));
+        if count == 128 {
+            broadcast(&name, &servers(count), 8);
+        }
+        alike(&name, &servers(count), Ratio::new(8 * gpus, gpus - 8), false);
+        alike(&name, &servers(count), Ratio::new(4 * gpus, gpus - 8), true);
+    }
+    broadcast("15 racks of 72 GPUs", &racks(15), 19);
+    alike("15 racks of 72 GPUs", &racks(15), Ratio::new(19 * 1080, 1079), false);
 }

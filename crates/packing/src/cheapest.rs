@@ -2,17 +2,24 @@
 //! are contracted, with what the arcs into them cost beyond the arc that they replace.
 
 use crate::network::Network;
+use std::ops::Sub;
 
 /// The arcs of the cheapest arborescence from `root` over the arcs that are `allowed`, every one after the one that leads to
 /// where it begins; `None` if not every node is reached. The network has no switches. Of equal costs the first arc is taken.
 pub fn arborescence(network: &Network, root: u32, cost: &[f64], allowed: impl Fn(usize) -> bool) -> Option<Vec<u32>> {
     let arcs = network.arcs.iter().enumerate().filter(|(number, _)| allowed(*number));
-    let arcs: Vec<Arc> = arcs
+    let arcs: Vec<Arc<f64>> = arcs
         .map(|(number, arc)| Arc { from: arc.from, to: arc.to, cost: cost[number], above: number as u32 })
         .collect();
     let chosen = solve(network.nodes as usize, root, &arcs)?;
     let numbers: Vec<u32> = chosen.into_iter().map(|arc| arcs[arc as usize].above).collect();
     Some(in_order(network, root, &numbers))
+}
+
+/// The same of arcs between so many nodes: from, to, cost. Numbers of arcs, in no order.
+pub fn of_arcs(nodes: usize, root: u32, arcs: impl Iterator<Item = (u32, u32, i64)>) -> Option<Vec<u32>> {
+    let arcs: Vec<Arc<i64>> = (0..).zip(arcs).map(|(above, (from, to, cost))| Arc { from, to, cost, above }).collect();
+    solve(nodes, root, &arcs)
 }
 
 /// The arcs of a tree, in the order of their distance from the root.
@@ -31,16 +38,16 @@ pub fn in_order(network: &Network, root: u32, arcs: &[u32]) -> Vec<u32> {
 }
 
 #[derive(Clone, Copy)]
-struct Arc {
+struct Arc<C> {
     from: u32,
     to: u32,
-    cost: f64,
+    cost: C,
     /// Its number among the arcs before cycles were contracted.
     above: u32,
 }
 
 /// Numbers of the arcs of the cheapest arborescence.
-fn solve(nodes: usize, root: u32, arcs: &[Arc]) -> Option<Vec<u32>> {
+fn solve<C: Copy + PartialOrd + Sub<Output = C>>(nodes: usize, root: u32, arcs: &[Arc<C>]) -> Option<Vec<u32>> {
     let mut best: Vec<Option<u32>> = vec![None; nodes];
     for (number, arc) in (0u32..).zip(arcs) {
         let current = &mut best[arc.to as usize];
@@ -55,9 +62,10 @@ fn solve(nodes: usize, root: u32, arcs: &[Arc]) -> Option<Vec<u32>> {
     let Some(group) = contracted(root, arcs, &best) else { return Some(best.into_iter().flatten().collect()) };
     let groups = group.iter().max().map_or(0, |m| *m as usize + 1);
     let between = (0u32..).zip(arcs).filter(|(_, arc)| group[arc.from as usize] != group[arc.to as usize]);
-    let smaller: Vec<Arc> = between
+    let smaller: Vec<Arc<C>> = between
         .map(|(number, arc)| {
-            let replaced = best[arc.to as usize].map_or(0.0, |b| arcs[b as usize].cost);
+            // What leads to the root is in no tree, whatever it costs.
+            let replaced = best[arc.to as usize].map_or(arc.cost, |b| arcs[b as usize].cost);
             let (from, to) = (group[arc.from as usize], group[arc.to as usize]);
             Arc { from, to, cost: arc.cost - replaced, above: number }
         })
@@ -70,7 +78,7 @@ fn solve(nodes: usize, root: u32, arcs: &[Arc]) -> Option<Vec<u32>> {
 }
 
 /// The node that each becomes when cycles of the best arcs are contracted; `None` if there are none.
-fn contracted(root: u32, arcs: &[Arc], best: &[Option<u32>]) -> Option<Vec<u32>> {
+fn contracted<C>(root: u32, arcs: &[Arc<C>], best: &[Option<u32>]) -> Option<Vec<u32>> {
     const UNKNOWN: u32 = u32::MAX;
     let nodes = best.len();
     let (mut group, mut seen_from) = (vec![UNKNOWN; nodes], vec![UNKNOWN; nodes]);

@@ -55,16 +55,18 @@ pub fn trees(network: &Network, roots: &[(u32, u64)]) -> Option<Vec<Tree>> {
     growing.reverse();
     let mut done = Vec::new();
     while let Some(mut tree) = growing.pop() {
+        let mut slack = Slack::new(network, &capacity, &growing, tree.weight);
         while tree.reached.len() < nodes {
-            let mut slack = Slack::new(network, &capacity, &growing, tree.weight);
             let (arc, carries) = best_arc(network, &capacity, &leaving, &mut tree, &mut slack)?;
             if carries < tree.weight {
                 let mut rest = tree.clone();
                 rest.weight -= carries;
+                slack.add(&rest);
                 growing.push(rest);
                 tree.weight = carries;
             }
             capacity[arc as usize] -= carries;
+            slack.flow.set(2 * arc, capacity[arc as usize]);
             let (from, to) = (network.arcs[arc as usize].from, network.arcs[arc as usize].to);
             tree.depth[to as usize] = tree.depth[from as usize] + 1;
             tree.has[to as usize] = true;
@@ -113,7 +115,7 @@ fn best_arc(
     best
 }
 
-/// The slack of sets of nodes, as cuts between a source and a node that the set contains.
+/// The slack of sets of nodes, as cuts between a source and a node that the set contains. Arc `a` is edge `2a` of the flow.
 struct Slack {
     flow: Flow,
     source: u32,
@@ -126,28 +128,32 @@ struct Slack {
 impl Slack {
     fn new(network: &Network, capacity: &[u64], others: &[Partial], weight: u64) -> Slack {
         let (nodes, source) = (network.nodes, network.nodes);
-        let mut flow = Flow::new(nodes as usize + 1 + others.len());
+        let mut flow = Flow::new(nodes as usize + 1);
         for (arc, &capacity) in network.arcs.iter().zip(capacity) {
-            if capacity > 0 {
-                flow.edge(arc.from, arc.to, capacity);
-            }
+            flow.edge(arc.from, arc.to, capacity);
         }
         let bars = (0..nodes).map(|node| flow.edge(source, node, 0)).collect();
-        let mut sum = 0;
-        for (tree, number) in others.iter().zip(source + 1..) {
-            // A set that one of the tree's nodes is in does not have to let the tree in.
-            sum += tree.weight;
-            if let [root] = tree.reached[..] {
-                flow.edge(source, root, tree.weight);
-                continue;
-            }
-            flow.edge(source, number, tree.weight);
-            for &node in &tree.reached {
-                flow.edge(number, node, UNLIMITED);
-            }
-        }
         debug_assert!(weight > 0, "a tree without weight does not grow");
-        Slack { flow, source, others: sum, bars }
+        let mut slack = Slack { flow, source, others: 0, bars };
+        for tree in others {
+            slack.add(tree);
+        }
+        slack
+    }
+
+    /// One more tree that has to grow.
+    fn add(&mut self, tree: &Partial) {
+        // A set that one of the tree's nodes is in does not have to let the tree in.
+        self.others += tree.weight;
+        if let [root] = tree.reached[..] {
+            self.flow.edge(self.source, root, tree.weight);
+            return;
+        }
+        let number = self.flow.node();
+        self.flow.edge(self.source, number, tree.weight);
+        for &node in &tree.reached {
+            self.flow.edge(number, node, UNLIMITED);
+        }
     }
 
     /// What an arc between these nodes can carry at most, of `wanted`.

@@ -21,6 +21,12 @@ impl Flow {
         Flow { leaving: vec![Vec::new(); nodes], ..Flow::default() }
     }
 
+    /// Adds a node, and returns its number.
+    pub fn node(&mut self) -> u32 {
+        self.leaving.push(Vec::new());
+        self.leaving.len() as u32 - 1
+    }
+
     /// Adds an edge, and returns its number.
     pub fn edge(&mut self, from: u32, to: u32, capacity: u64) -> u32 {
         self.edge_both_ways(from, to, capacity, 0)

@@ -12,6 +12,8 @@
 //! | [`switches`] | a network without switches that is as good | Bang-Jensen, Frank and Jackson 1995 |
 //! | [`exact`] | trees that reach the best rate | Edmonds 1973, Lovász 1976 |
 //! | [`orientation`] | arcs for trees that are used both ways | Frank 1980 |
+//! | [`symmetry`] | permutations that lead a terminal to any other and keep all capacities | Weisfeiler and Leman 1968, McKay 1981 |
+//! | [`orbits`] | trees of one root that stand for those of all on networks with symmetries | Edmonds 1967, column generation |
 //! | [`cheapest`] | the arborescence of least cost | Chu and Liu 1965, Edmonds 1967 |
 //! | [`every`] | all arborescences of a small network | |
 //! | [`multiplicative`] | many trees near the best rate, quickly | Blink, section 3.2 |
@@ -26,11 +28,13 @@ pub mod exact;
 pub mod flow;
 pub mod multiplicative;
 pub mod network;
+pub mod orbits;
 pub mod orientation;
 pub mod rate;
 pub mod ratio;
 pub mod request;
 pub mod switches;
+pub mod symmetry;
 
 #[cfg(test)]
 mod testing;

@@ -73,12 +73,17 @@ pub fn in_halves(network: &Network, roots: &[(u32, u64)]) -> Halves {
     let trees = exact::trees(network, roots);
     assert!(trees.is_some(), "switches were removed so that these trees exist");
     // The same numbers are halves in half the unit.
-    let mut halved = network.clone();
-    let back = halved.reversed().arcs;
-    let arcs = network.arcs.len() as u32;
-    halved.arcs.extend(back);
-    let opposite = (0..2 * arcs).map(|arc| Some(if arc < arcs { arc + arcs } else { arc - arcs })).collect();
+    let (halved, opposite) = with_opposites(network);
     Halves { network: halved, trees: trees.unwrap_or_default(), opposite }
+}
+
+/// A network with an arc more the other way for each, and what is the opposite of each.
+pub fn with_opposites(network: &Network) -> (Network, Vec<Option<u32>>) {
+    let mut all = network.clone();
+    all.arcs.extend(network.reversed().arcs);
+    let arcs = network.arcs.len() as u32;
+    let opposite = (0..2 * arcs).map(|arc| Some(if arc < arcs { arc + arcs } else { arc - arcs })).collect();
+    (all, opposite)
 }
 
 /// Trees of the best total weight that are used both ways, on a network without switches; none with a single node.

@@ -50,6 +50,19 @@ pub fn from_root(network: &Network, root: u32) -> Option<Limit> {
 /// # Errors
 /// A [`Refusal`] if capacities are too fine to be counted.
 pub fn from_all(network: &Network) -> Result<Option<Limit>, Refusal> {
+    limit_of(network, network.terminals)
+}
+
+/// The same of a network whose symmetries lead the first terminal to every other one, so that it stands for all.
+///
+/// # Errors
+/// A [`Refusal`] if capacities are too fine to be counted.
+pub fn from_all_alike(network: &Network) -> Result<Option<Limit>, Refusal> {
+    limit_of(network, 1)
+}
+
+/// The same, with a look at the first terminals only.
+fn limit_of(network: &Network, looked_at: u32) -> Result<Option<Limit>, Refusal> {
     let (terminals, nodes) = (u64::from(network.terminals), network.nodes);
     if terminals == 1 {
         return Ok(None);
@@ -68,7 +81,7 @@ pub fn from_all(network: &Network) -> Result<Option<Limit>, Refusal> {
             flow.edge(nodes, terminal, num);
         }
         let demand = num * terminals;
-        let violated = (0..network.terminals).find(|&t| flow.most(nodes, t, demand) < demand);
+        let violated = (0..looked_at).find(|&t| flow.most(nodes, t, demand) < demand);
         if violated.is_none() {
             break;
         }
@@ -96,6 +109,49 @@ pub fn both_ways(network: &Network) -> Result<Option<Limit>, Refusal> {
         limit = worse;
     }
     Ok(Some(limit))
+}
+
+/// The bound on trees that are used both ways of a set and its images, if these are disjoint and have all terminals.
+pub fn images_of(network: &Network, set: &[u32], symmetries: &[Vec<u32>]) -> Option<Limit> {
+    let mut sets: Vec<Vec<u32>> = Vec::new();
+    let mut covered = vec![false; network.nodes as usize];
+    for images in symmetries {
+        let mut image: Vec<u32> = set.iter().map(|&node| images[node as usize]).collect();
+        image.sort_unstable();
+        let has = image.iter().filter(|&&node| covered[node as usize]).count();
+        if has == image.len() && sets.contains(&image) {
+            continue;
+        }
+        if has > 0 {
+            return None;
+        }
+        for &node in &image {
+            covered[node as usize] = true;
+        }
+        sets.push(image);
+    }
+    let all = covered[..network.terminals as usize].iter().all(|&covered| covered);
+    let capacity = sets.iter().map(|set| entering(network, set)).sum();
+    (all && sets.len() > 1).then(|| over(sets, capacity))
+}
+
+/// The most that one path from the root to each terminal can carry, the widest of all, so that no tree carries more; `None` with
+/// a single terminal.
+pub fn widest(network: &Network, root: u32) -> Option<u64> {
+    let mut leaving: Vec<Vec<(u32, u64)>> = vec![Vec::new(); network.nodes as usize];
+    for arc in &network.arcs {
+        leaving[arc.from as usize].push((arc.to, arc.capacity));
+    }
+    let mut width = vec![0; network.nodes as usize];
+    let mut waiting = std::collections::BinaryHeap::from([(u64::MAX, root)]);
+    while let Some((carries, node)) = waiting.pop() {
+        if width[node as usize] >= carries {
+            continue;
+        }
+        width[node as usize] = carries;
+        waiting.extend(leaving[node as usize].iter().map(|&(to, capacity)| (carries.min(capacity), to)));
+    }
+    (0..network.terminals).filter(|&t| t != root).map(|t| width[t as usize]).min()
 }
 
 /// The bound of disjoint sets into which so much leads.
@@ -225,6 +281,16 @@ mod tests {
         assert_eq!(from_root(&star, 3).unwrap().rate, Ratio::whole(6));
         assert_eq!(from_all(&star).unwrap().unwrap().rate, Ratio::new(6, 15));
         assert_eq!(both_ways(&star).unwrap().unwrap().rate, Ratio::new(16 * 6, 30));
+    }
+
+    #[test]
+    fn widest_paths() {
+        // Parallel arcs are two ways.
+        let arcs = [Arc::new(0, 1, 2), Arc::new(0, 1, 3), Arc::new(1, 2, 4), Arc::new(0, 2, 1)];
+        let network = Network::new(3, 3, arcs).unwrap();
+        assert_eq!(widest(&network, 0), Some(3));
+        assert_eq!(widest(&network, 1), Some(0));
+        assert_eq!(widest(&Network::new(1, 1, []).unwrap(), 0), None);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 use crate::network::{Arc, MOST_CAPACITY, Network, Tree, too_fine};
 use crate::rate::{self, Limit};
 use crate::ratio::Ratio;
-use crate::{cheapest, each, every, exact, multiplicative, orientation, switches};
+use crate::symmetry::Symmetry;
+use crate::{cheapest, each, every, exact, multiplicative, orbits, orientation, switches};
 use serde::{Deserialize, Serialize};
 use syncline_core::Refusal;
 
@@ -25,14 +26,25 @@ struct Request {
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 enum Task {
-    /// The best rate from a root, and trees that reach it.
-    FromRoot { root: u32 },
+    /// The best rate from a root, and trees that reach it: with `few`, over switches that are taken apart as rings.
+    FromRoot {
+        root: u32,
+        #[serde(default)]
+        few: bool,
+    },
     /// The same where each terminal gets a part of its own, and paths instead of trees.
     ToEach { root: u32 },
-    /// The same from all roots at once.
-    FromAll {},
+    /// The same from all roots at once. With `one_root`, trees of all of them are answered as those of one root, if there are
+    /// symmetries that make the others of them.
+    FromAll {
+        #[serde(default)]
+        one_root: bool,
+    },
     /// The same of trees that are used both ways.
-    BothWays {},
+    BothWays {
+        #[serde(default)]
+        one_root: bool,
+    },
     /// Only the best rate, from each terminal as the root; with `each`, of parts for each.
     Rates { each: bool },
     /// Trees that have these weights from these roots, if the network has them; or only whether it has them.
@@ -62,6 +74,10 @@ struct Rates {
     /// Per arc, the one that leads the other way; only for trees that are used both ways.
     opposite: Vec<Option<u32>>,
     trees: Vec<OneTree>,
+    /// If the trees are those of one root: permutations of the terminals, whose products lead it to every other one.
+    generators: Vec<Vec<u32>>,
+    /// Of trees from one root over the network as it is: none carries more than this, in the unit of whoever asks.
+    widest: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -121,10 +137,10 @@ pub fn answer(request: &str) -> Result<String, Refusal> {
     let arcs = request.arcs.into_iter().map(|(from, to, capacity)| Arc::new(from, to, capacity));
     let network = Network::new(request.nodes, request.terminals, arcs)?;
     match request.task {
-        Task::FromRoot { root } => as_text(&from_root(network, inside(root, request.terminals)?)?),
+        Task::FromRoot { root, few } => as_text(&from_root(network, inside(root, request.terminals)?, few)?),
         Task::ToEach { root } => as_text(&to_each(network, inside(root, request.terminals)?)?),
-        Task::FromAll {} => as_text(&from_all(network)?),
-        Task::BothWays {} => as_text(&both_ways(network)?),
+        Task::FromAll { one_root } => as_text(&from_all(network, one_root)?),
+        Task::BothWays { one_root } => as_text(&both_ways(network, one_root)?),
         Task::Rates { each } => {
             let limit = |root: u32| if each { each::rate(&network, root) } else { Ok(rate::from_root(&network, root)) };
             let rate = |root: u32| Ok(limit(root)?.map_or(Ratio::ZERO, |limit| limit.rate));
@@ -183,16 +199,25 @@ fn without_switches(network: &Network) -> Result<(), Refusal> {
     }
 }
 
-fn from_root(network: Network, root: u32) -> Result<Rates, Refusal> {
+/// Of more terminals that are not all alike, trees from all of them are not looked for.
+pub const MOST_UNLIKE: u32 = 256;
+
+fn from_root(network: Network, root: u32, few: bool) -> Result<Rates, Refusal> {
     let (components, unit) = (network.components(), network.unit());
     let network = network.in_units_of(unit);
     let best = rate::from_root(&network, root);
     let weight = best.as_ref().map_or(0, |limit| limit.rate.num);
-    let split = switches::removed(&network, &[(root, weight)]);
+    if weight == 0 {
+        return Ok(nothing(components, best, unit, &network));
+    }
+    let manner = if few { switches::Manner::Ring } else { switches::Manner::Fair };
+    let split = switches::removed_in(manner, &network, &[(root, weight)]);
     // Less than the best only where a switch can send more than it receives.
     let reached = rate::from_root(&split.network, root).map_or(0, |limit| limit.rate.num).min(weight * split.factor);
     let trees = reaching(&split.network, &[(root, reached)]);
-    Ok(rates(components, best, unit, 1, (split.network, split.factor), (trees, Vec::new())))
+    let widest = rate::widest(&network, root).map(|widest| widest * unit);
+    let answer = rates(components, best, unit, 1, (split.network, split.factor), (trees, Vec::new()));
+    Ok(Rates { widest, ..answer })
 }
 
 fn to_each(network: Network, root: u32) -> Result<Rates, Refusal> {
@@ -221,9 +246,21 @@ fn given(network: &Network, roots: &[(u32, u64)], wanted: bool) -> Result<Given,
     Ok(Given { violated, trees: trees.into_iter().map(OneTree::from).collect() })
 }
 
-fn from_all(network: Network) -> Result<Rates, Refusal> {
+fn from_all(network: Network, one_root: bool) -> Result<Rates, Refusal> {
     let (components, unit) = (network.components(), network.unit());
     let network = network.in_units_of(unit);
+    if components.len() > 1 {
+        let best = rate::from_all(&network)?;
+        return Ok(nothing(components, best, unit, &network));
+    }
+    if let Some(symmetry) = &symmetry_of(&network)? {
+        let best = rate::from_all_alike(&network)?;
+        let all = of_all(best.as_ref(), &network);
+        if let Some(found) = orbits::trees(&network, symmetry, false, all).filter(|found| found.rate == all) {
+            return Ok(alike(components, best, unit, (&network, found), symmetry, (one_root, false)));
+        }
+        unlike(&network)?;
+    }
     let best = rate::from_all(&network)?;
     let Ratio { num, den } = best.as_ref().map_or(Ratio::ZERO, |limit| limit.rate);
     let equal = |weight: u64| (0..network.terminals).map(|root| (root, weight)).collect::<Vec<_>>();
@@ -235,9 +272,26 @@ fn from_all(network: Network) -> Result<Rates, Refusal> {
     Ok(rates(components, best, unit, den, (finer, split.factor * reached.den), (trees, Vec::new())))
 }
 
-fn both_ways(network: Network) -> Result<Rates, Refusal> {
+fn both_ways(network: Network, one_root: bool) -> Result<Rates, Refusal> {
     let (components, unit) = (network.components(), network.unit());
     let network = network.in_units_of(unit);
+    if components.len() > 1 {
+        let best = rate::both_ways(&network)?;
+        return Ok(nothing(components, best, unit, &network));
+    }
+    if let Some(symmetry) = symmetry_of(&network)?.as_ref().filter(|_| orientation::is_even(&network)) {
+        let all = rate::from_all_alike(&network)?;
+        // Half of what all-gathers reach, and the sets that prove that there is no more, if they prove it.
+        let half = of_all(all.as_ref(), &network);
+        let half = Ratio::new(half.num, 2 * half.den);
+        let sets = all.as_ref().and_then(|limit| rate::images_of(&network, &limit.sets[0], &symmetry.images));
+        if let Some(best) = sets.filter(|limit| limit.rate == half)
+            && let Some(found) = orbits::trees(&network, symmetry, true, half).filter(|found| found.rate == half)
+        {
+            return Ok(alike(components, Some(best), unit, (&network, found), symmetry, (one_root, true)));
+        }
+    }
+    unlike(&network)?;
     let best = rate::both_ways(&network)?;
     // Trees of all roots are spread as evenly as those that are used both ways have to be.
     let all = rate::from_all(&network)?.map_or(Ratio::ZERO, |limit| limit.rate);
@@ -257,6 +311,65 @@ fn both_ways(network: Network) -> Result<Rates, Refusal> {
     };
     let finer = split.network.times(found.factor)?;
     Ok(rates(components, best, unit, all.den, (finer, split.factor * found.factor), (found.trees, found.opposite)))
+}
+
+/// The answer where there are no trees.
+fn nothing(components: Vec<Vec<u32>>, best: Option<Limit>, unit: u64, network: &Network) -> Rates {
+    let none = Network { nodes: network.terminals, terminals: network.terminals, arcs: Vec::new() };
+    rates(components, best, unit, 1, (none, 1), (Vec::new(), Vec::new()))
+}
+
+/// Symmetries of a network with many terminals.
+///
+/// # Errors
+/// A [`Refusal`] if there are too many for trees without symmetries.
+fn symmetry_of(network: &Network) -> Result<Option<Symmetry>, Refusal> {
+    if network.terminals <= switches::MANY_TERMINALS {
+        return Ok(None);
+    }
+    let symmetry = Symmetry::of(network);
+    if symmetry.is_none() {
+        unlike(network)?;
+    }
+    Ok(symmetry)
+}
+
+/// Refuses more terminals than trees are found for without symmetries.
+fn unlike(network: &Network) -> Result<(), Refusal> {
+    if network.terminals <= MOST_UNLIKE {
+        return Ok(());
+    }
+    let message = format!("trees from all of {} GPUs that are not all placed alike take too long", network.terminals);
+    Err(Refusal::of("nodes", message).accepting(format!(
+        "up to {MOST_UNLIKE} GPUs, more of them with a symmetry that leads each to any other, or a collective with one root"
+    )))
+}
+
+/// The rate of the whole vector.
+fn of_all(limit: Option<&Limit>, network: &Network) -> Ratio {
+    limit.map_or(Ratio::ZERO, |limit| Ratio::new(limit.rate.num * u64::from(network.terminals), limit.rate.den))
+}
+
+/// The answer of trees that symmetries make of those of one root.
+fn alike(
+    components: Vec<Vec<u32>>,
+    best: Option<Limit>,
+    unit: u64,
+    (network, found): (&Network, orbits::Representative),
+    symmetry: &Symmetry,
+    (one_root, both_ways): (bool, bool),
+) -> Rates {
+    let found = if one_root { found } else { orbits::expanded(&found, symmetry) };
+    let used = Network { nodes: network.terminals, terminals: network.terminals, arcs: found.arcs };
+    let (used, opposite) = if both_ways { orientation::with_opposites(&used) } else { (used, Vec::new()) };
+    let answer = rates(components, best, unit, 1, (used, found.factor), (found.trees, opposite));
+    if !one_root {
+        return answer;
+    }
+    let terminals = network.terminals;
+    let generators = symmetry.generators.iter().map(|images| images[..terminals as usize].to_vec()).collect();
+    let rate = Ratio::new(answer.rate.num * u64::from(terminals), answer.rate.den);
+    Rates { rate, generators, ..answer }
 }
 
 /// Trees that are known to exist.
@@ -294,6 +407,8 @@ fn rates(
         arcs: network.arcs.into_iter().map(|arc| (arc.from, arc.to, arc.capacity, arc.via)).collect(),
         opposite,
         trees: trees.into_iter().map(OneTree::from).collect(),
+        generators: Vec::new(),
+        widest: None,
     }
 }
 
@@ -322,6 +437,37 @@ mod tests {
         let both = ask(r#"{"kind": "both-ways"}"#);
         assert_eq!(both["rate"], serde_json::json!({"num": 75, "den": 2}));
         assert_eq!(both["best"]["rate"], both["rate"]);
+    }
+
+    #[test]
+    fn trees_of_one_root_stand_for_all() {
+        // Ten servers of eight GPUs on a switch, with a card for each GPU on the rail of its place.
+        let links = (0..80u32).flat_map(|gpu| [(gpu, 80 + gpu / 8, 9), (gpu, 90 + gpu % 8, 1)]);
+        let arcs: Vec<_> = links.flat_map(|(a, b, c)| [(a, b, 7 * c), (b, a, 7 * c)]).collect();
+        let ask = |kind: &str, one_root: bool| -> serde_json::Value {
+            let task = serde_json::json!({"kind": kind, "one_root": one_root});
+            let request = serde_json::json!({"nodes": 98, "terminals": 80, "arcs": arcs, "task": task});
+            serde_json::from_str(&answer(&request.to_string()).unwrap()).unwrap()
+        };
+        for kind in ["from-all", "both-ways"] {
+            let (one, all) = (ask(kind, true), ask(kind, false));
+            let trees = |of: &serde_json::Value| of["trees"].as_array().unwrap().len();
+            assert_eq!(trees(&all), 80 * trees(&one));
+            assert_eq!((&one["rate"], &one["best"]), (&all["rate"], &all["best"]));
+            assert!(one["generators"].as_array().is_some_and(|of| !of.is_empty()));
+            assert_eq!(all["generators"].as_array().map(Vec::len), Some(0));
+        }
+        // What enters a server, for the 72 GPUs outside of it: 8 * 7 / 72, from each of 80.
+        assert_eq!(ask("from-all", true)["rate"], serde_json::json!({"num": 560, "den": 9}));
+        assert_eq!(ask("both-ways", true)["rate"], serde_json::json!({"num": 280, "den": 9}));
+    }
+
+    #[test]
+    fn many_terminals_that_are_not_alike() {
+        let arcs: Vec<_> = (0..257u32).flat_map(|gpu| [(gpu, 257, 1 + u64::from(gpu == 3)), (257, gpu, 1)]).collect();
+        let task = serde_json::json!({"kind": "from-all"});
+        let request = serde_json::json!({"nodes": 258, "terminals": 257, "arcs": arcs, "task": task});
+        assert!(answer(&request.to_string()).unwrap_err().message.contains("257 GPUs"));
     }
 
     #[test]

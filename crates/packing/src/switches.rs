@@ -8,6 +8,10 @@
 //!
 //! That takes many cuts, so whole switches are first tried at once, each as what a crossbar does at its fairest: every
 //! neighbour shares what it has equally among all others. It keeps trees shallow, too. If that is no loss, all is well.
+//!
+//! A crossbar has another extreme, the *ring*: everything that a neighbour sends goes to the next one. It needs one arc for each
+//! neighbour, so that trees on it are few and deep, and a network of a thousand terminals stays small. Rings of many terminals
+//! are tried for all switches at once, with one look at the cuts; only what that loses is looked at switch by switch.
 
 use crate::flow::{Flow, UNLIMITED};
 use crate::network::{Arc, Network};
@@ -23,19 +27,51 @@ pub struct Split {
     pub factor: u64,
 }
 
+/// How switches are taken apart where there is a choice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Every neighbour shares what it has among all others: shallow trees.
+    Fair,
+    /// Every neighbour sends all to the next one: few trees.
+    Ring,
+}
+
+/// Of networks with more terminals, all switches are tried at once first.
+pub const MANY_TERMINALS: u32 = 64;
+/// A switch with more neighbours than that is a ring where all switches are tried at once.
+const FAIR_NEIGHBOURS: usize = 16;
+
 /// The network without its switches, as good for trees that have these weights from these roots, if the network has them: the
 /// caller finds that out (`rate`). Where a switch may send more than it receives, some of the rate may get lost.
 pub fn removed(network: &Network, roots: &[(u32, u64)]) -> Split {
+    removed_in(Manner::Fair, network, roots)
+}
+
+/// The same, in a manner that is tried first.
+pub fn removed_in(manner: Manner, network: &Network, roots: &[(u32, u64)]) -> Split {
     let mut state = State { network: network.clone(), factor: 1, roots: roots.to_vec() };
     state.join_parallel();
     // Whoever has two neighbours leaves no choice, and makes switches neighbours.
     for switch in network.terminals..network.nodes {
         state.pass_through(switch);
     }
+    state.join_parallel();
+    if network.terminals > MANY_TERMINALS || manner == Manner::Ring {
+        let fair = if manner == Manner::Fair { FAIR_NEIGHBOURS } else { 0 };
+        let ways = [(fair, true), (fair, false), (0, true), (0, false)];
+        if let Some(done) = ways.iter().find_map(|&(fair, without_tops)| state.all_at_once(fair, without_tops)) {
+            state = done;
+        }
+    }
     for switch in network.terminals..network.nodes {
+        let (into, out) = state.at(switch);
+        if into.is_empty() && out.is_empty() {
+            continue;
+        }
         if !state.share_equally(switch) {
             state.split_pairs(switch);
         }
+        state.join_parallel();
     }
     let State { network, factor, .. } = state;
     Split { network: Network { nodes: network.terminals, ..network }, factor }
@@ -88,9 +124,174 @@ impl State {
         self.leave(switch);
     }
 
+    /// All switches taken apart without a look at each, from the terminals outwards: those farther from terminals than all
+    /// of their neighbours are left out if that is said, those with up to `fair` neighbours are shared equally if they can be,
+    /// the others are rings. None if that is a loss.
+    fn all_at_once(&self, fair: usize, without_tops: bool) -> Option<State> {
+        let terminals = self.network.terminals;
+        let mut state = State { network: self.network.clone(), factor: self.factor, roots: self.roots.clone() };
+        let away = state.away();
+        let mut arcs = vec![0u32; self.network.nodes as usize];
+        for arc in &self.network.arcs {
+            arcs[arc.from as usize] += 1;
+            arcs[arc.to as usize] += 1;
+        }
+        // Small switches come first, so that large ones do not make neighbours of the same GPUs again.
+        let level_of = |switch: u32| (away[switch as usize], arcs[switch as usize]);
+        let mut switches: Vec<u32> = (terminals..self.network.nodes).collect();
+        switches.sort_by_key(|&switch| level_of(switch));
+        if without_tops {
+            for &switch in &switches {
+                if state.is_top(switch, &away) {
+                    state.leave(switch);
+                }
+            }
+        }
+        let (mut groups, mut level) = (Vec::new(), (0, 0));
+        for switch in switches {
+            if level_of(switch) != level {
+                level = level_of(switch);
+                groups = state.groups();
+            }
+            let (into, out) = state.at(switch);
+            if into.is_empty() || out.is_empty() {
+                state.leave(switch);
+            } else if into.len() > fair || !state.shared(switch) {
+                state.close_ring(switch, &into, &out, &groups)?;
+            }
+        }
+        state.join_parallel();
+        state.suffices().then_some(state)
+    }
+
+    /// Of each node, the number of arcs to it from the closest terminal.
+    fn away(&self) -> Vec<u32> {
+        let mut leaving: Vec<Vec<u32>> = vec![Vec::new(); self.network.nodes as usize];
+        for arc in &self.network.arcs {
+            leaving[arc.from as usize].push(arc.to);
+        }
+        let mut away = vec![u32::MAX; leaving.len()];
+        let mut order: Vec<u32> = (0..self.network.terminals).collect();
+        away[..order.len()].fill(0);
+        let mut at = 0;
+        while let Some(&node) = order.get(at) {
+            at += 1;
+            for &next in &leaving[node as usize] {
+                if away[next as usize] == u32::MAX {
+                    away[next as usize] = away[node as usize] + 1;
+                    order.push(next);
+                }
+            }
+        }
+        away
+    }
+
+    /// Whether a switch is farther from terminals than its neighbours, all of them switches that lose as much either way
+    /// without it.
+    fn is_top(&self, switch: u32, away: &[u32]) -> bool {
+        let (into, out) = self.at(switch);
+        let arcs = &self.network.arcs;
+        let mut balance: BTreeMap<u32, i128> = BTreeMap::new();
+        for a in into {
+            *balance.entry(arcs[a].from).or_default() += i128::from(arcs[a].capacity);
+        }
+        for b in out {
+            *balance.entry(arcs[b].to).or_default() -= i128::from(arcs[b].capacity);
+        }
+        let below = |node: u32| (1..away[switch as usize]).contains(&away[node as usize]);
+        balance.iter().all(|(&node, &more)| below(node) && more == 0)
+    }
+
+    /// Of each node, the least terminal that it has arcs with, over other terminals too; itself if it is a switch.
+    fn groups(&self) -> Vec<u32> {
+        let mut group: Vec<u32> = (0..self.network.nodes).collect();
+        for arc in &self.network.arcs {
+            if arc.from.max(arc.to) < self.network.terminals {
+                let (a, b) = (top(&group, arc.from), top(&group, arc.to));
+                group[a.max(b) as usize] = a.min(b);
+            }
+        }
+        (0..self.network.nodes).map(|node| top(&group, node)).collect()
+    }
+
+    /// Arcs in the order of a ring, by the node at their other end: neighbours of other groups alternate, and so do terminals
+    /// and switches, so that what comes from elsewhere gets to terminals.
+    fn around(&self, arcs: &[usize], groups: &[u32], end: impl Fn(&Arc) -> u32) -> Vec<(u32, u32, usize)> {
+        let mut ends: Vec<(u32, usize)> = arcs.iter().map(|&a| (end(&self.network.arcs[a]), a)).collect();
+        ends.sort_unstable();
+        let mut seen: BTreeMap<u32, (u32, u32)> = BTreeMap::new();
+        let key = |&(node, arc): &(u32, usize)| {
+            let group = groups[node as usize];
+            let (place, last) = seen.entry(group).or_insert((0, node));
+            if *last != node {
+                (*place, *last) = (*place + 1, node);
+            }
+            (*place, group, arc)
+        };
+        let mut order: Vec<(u32, u32, usize)> = ends.iter().map(key).collect();
+        order.sort_unstable();
+        let is_terminal = |&(_, group, _): &(u32, u32, usize)| group < self.network.terminals;
+        let (inner, outer): (Vec<_>, Vec<_>) = order.into_iter().partition(is_terminal);
+        let (mut inner, mut outer) = (inner.into_iter(), outer.into_iter());
+        let mut ring = Vec::new();
+        loop {
+            let (one, other) = (inner.next(), outer.next());
+            if one.is_none() && other.is_none() {
+                return ring;
+            }
+            ring.extend(one);
+            ring.extend(other);
+        }
+    }
+
+    /// Splits a switch so that what a neighbour sends goes to the next one, as far as it can take that; None if it does not
+    /// send what it receives.
+    fn close_ring(&mut self, switch: u32, into: &[usize], out: &[usize], groups: &[u32]) -> Option<()> {
+        let (from, mut to) = (self.around(into, groups, |arc| arc.from), self.around(out, groups, |arc| arc.to));
+        let arcs = &self.network.arcs;
+        let sum = |of: &[usize]| of.iter().map(|&a| arcs[a].capacity).sum::<u64>();
+        if from.is_empty() || sum(into) != sum(out) {
+            return None;
+        }
+        // The second neighbour takes what the first one sends.
+        let shift = to.iter().position(|&(_, group, _)| group != from[0].1).unwrap_or(1);
+        to.rotate_left(shift);
+        let (from, to): (Vec<usize>, Vec<usize>) =
+            (from.into_iter().map(|(_, _, a)| a).collect(), to.into_iter().map(|(_, _, b)| b).collect());
+        let mut left: Vec<u64> = to.iter().map(|&b| arcs[b].capacity).collect();
+        let (mut at, mut ring) = (0, Vec::new());
+        for &a in &from {
+            let mut sends = arcs[a].capacity;
+            while sends > 0 {
+                let carries = sends.min(left[at]);
+                if carries > 0 && arcs[a].from != arcs[to[at]].to {
+                    ring.push(through(&arcs[a], &arcs[to[at]], switch, carries));
+                }
+                sends -= carries;
+                left[at] -= carries;
+                if left[at] == 0 {
+                    at += 1;
+                }
+            }
+        }
+        self.network.arcs.extend(ring);
+        self.leave(switch);
+        Some(())
+    }
+
     /// Splits a switch so that every neighbour sends equally much to every other one, where all have equal arcs, unless that is
     /// a loss. Returns whether the switch is done.
     fn share_equally(&mut self, switch: u32) -> bool {
+        let mut tried = State { network: self.network.clone(), factor: self.factor, roots: self.roots.clone() };
+        let good = tried.shared(switch) && tried.suffices();
+        if good {
+            *self = tried;
+        }
+        good
+    }
+
+    /// Splits a switch so that every neighbour sends equally much to every other one. Returns whether that can be done.
+    fn shared(&mut self, switch: u32) -> bool {
         let (into, out) = self.at(switch);
         let arcs = &self.network.arcs;
         let capacity = into.first().map_or(0, |&a| arcs[a].capacity);
@@ -114,17 +315,10 @@ impl State {
                 }
             }
         }
-        for &a in into.iter().chain(&out) {
-            network.arcs[a].capacity = 0;
-        }
         let roots = self.roots.iter().map(|&(root, weight)| (root, weight * finer)).collect();
-        let mut tried = State { network, factor: self.factor * finer, roots };
-        tried.join_parallel();
-        let good = tried.suffices();
-        if good {
-            *self = tried;
-        }
-        good
+        *self = State { network, factor: self.factor * finer, roots };
+        self.leave(switch);
+        true
     }
 
     /// Splits a switch pair by pair of its arcs, as much of each as is no loss.
@@ -203,7 +397,6 @@ impl State {
     /// What is left at a switch leads nowhere.
     fn leave(&mut self, switch: u32) {
         self.network.arcs.retain(|arc| arc.from != switch && arc.to != switch);
-        self.join_parallel();
     }
 
     /// Whether every terminal can be reached by all that the roots send.
@@ -216,6 +409,14 @@ impl State {
         let demand: u64 = self.roots.iter().map(|(_, weight)| weight).sum();
         (0..self.network.terminals).all(|terminal| flow.most(source, terminal, demand) == demand)
     }
+}
+
+/// The first member of a node's group, where each member names one before it.
+fn top(group: &[u32], mut node: u32) -> u32 {
+    while group[node as usize] != node {
+        node = group[node as usize];
+    }
+    node
 }
 
 fn arcs_min(arcs: &[Arc], a: usize, b: usize) -> u64 {
@@ -267,7 +468,59 @@ mod tests {
         check(&Network::new(11, 4, both(&[&links[..], &cards].concat())).unwrap());
     }
 
+    /// Removes switches as rings for the best rate from a root, and checks that it is still there.
+    fn check_ring(network: &Network) {
+        for root in 0..network.terminals {
+            let Some(limit) = rate::from_root(network, root) else { return };
+            let best = limit.rate.num;
+            let Split { network: split, factor } = removed_in(Manner::Ring, network, &[(root, best)]);
+            assert_eq!(rate::from_root(&split, root).unwrap().rate.num, best * factor);
+            let trees = exact::trees(&split, &[(root, best * factor)]).unwrap();
+            assert_eq!(trees.iter().map(|tree| tree.weight).sum::<u64>(), best * factor);
+        }
+    }
+
+    #[test]
+    fn a_star_is_a_ring() {
+        let Split { network, factor } = removed_in(Manner::Ring, &star(16, 6), &[(3, 6)]);
+        assert_eq!((factor, network.arcs.len()), (1, 16));
+        assert_eq!(exact::trees(&network, &[(3, 6)]).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn many_terminals_are_rings() {
+        // Above `MANY_TERMINALS`, over two leaves of a spine.
+        let links: Vec<_> = (0..80).map(|t| (t, 80 + t % 2, 3)).chain([(80, 82, 120), (81, 82, 120)]).collect();
+        let network = Network::new(83, 80, both(&links)).unwrap();
+        let Split { network: split, factor } = removed(&network, &[(5, 3)]);
+        assert_eq!((rate::from_root(&split, 5).unwrap().rate.num, factor), (3, 1));
+        assert!(split.arcs.len() <= 164);
+    }
+
+    /// GPUs at a large switch, and pairs of them at a CPU that leads to cards, too: rings over large switches do not make neighbours of
+    /// those that CPUs have made neighbours of, which would have to do with half of what leads to each.
+    #[test]
+    fn rings_of_pairs_part_them() {
+        let (all, top) = (144, 144 + 2 + 72 + 4);
+        let links: Vec<_> = (0..all)
+            .flat_map(|t| [(t, all + t / 72, 36), (t, 146 + t / 2, 9), (146 + t / 2, 218 + t % 4, 2)])
+            .chain((0..4).map(|leaf| (218 + leaf, top, 72)))
+            .collect();
+        let network = Network::new(top + 1, all, both(&links)).unwrap();
+        let best = rate::from_root(&network, 1).unwrap().rate.num;
+        let rings = State { network, factor: 1, roots: vec![(1, best)] };
+        assert_eq!(best, 45);
+        assert!([0, FAIR_NEIGHBOURS].iter().any(|&fair| rings.all_at_once(fair, false).is_some()));
+    }
+
     proptest! {
+        #[test]
+        fn rings_lose_nothing(terminals in 2u32..6, matrix in prop::collection::vec(0u64..5, 28)) {
+            let pairs = (0u32..8).flat_map(|a| (0..a).map(move |b| (a, b)));
+            let links: Vec<_> = pairs.zip(matrix).map(|((a, b), c)| (a, b, c)).collect();
+            check_ring(&Network::new(8, terminals, both(&links)).unwrap());
+        }
+
         /// On any symmetric network with switches.
         #[test]
         fn nothing_is_lost(terminals in 2u32..6, matrix in prop::collection::vec(0u64..5, 28)) {

@@ -22,12 +22,16 @@ def fabric(machine: str | None, topology_file: str | None) -> Graph:
     return files.load(inputs.given(topology_file or ""))
 
 
-def too_many(gpus: Sequence[int], text: str | None) -> list[Problem]:
-    """What is wrong with more GPUs than trees are found for in time; `text` is what `--gpus` says."""
+def too_many(gpus: Sequence[int], text: str | None, asked: str | None = None, most: int | None = None) -> list[Problem]:
+    """What is wrong with more GPUs than trees are found for in time; `text` is what `--gpus` says, and `asked` names
+    what has fewer of them.
+    """
     from syncline.errors import command_line
     from syncline.trees.question import MOST_GPUS
 
-    if len(gpus) <= MOST_GPUS:
+    most = MOST_GPUS if most is None else most
+    if len(gpus) <= most:
         return []
-    message = f"trees of {len(gpus)} GPUs take too long in this version"
-    return list(command_line("--gpus", text, message, f"up to {MOST_GPUS} GPUs").problems)
+    why = "" if asked is None else f" with {asked}"
+    message = f"trees of {len(gpus)} GPUs take too long in this version{why}"
+    return list(command_line("--gpus", text, message, f"up to {most} GPUs{why}").problems)

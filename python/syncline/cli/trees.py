@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 JSON, PLAN, MSCCL, MSCCLPP = FORMATS = ("json", "plan", "msccl-xml", "mscclpp-json")
 SHOWN = 8
 """So many nodes of a certificate are named in the table; the document has all."""
+MOST_EDGES = 80
+"""So many edges of a tree are named there."""
 
 
 def trees(
@@ -156,7 +158,18 @@ def trees(
     from syncline.trees import choice, packing, question
     from syncline.trees import document as documents
 
-    problems += packed_trees.too_many(chosen_gpus, gpus)
+    costly = (
+        (f"--format {format_}", format_ != JSON),
+        ("--sweep", sweep is not None),
+        ("--compare", compare),
+        ("--html", html is not None),
+        ("--links hybrid", links == hybrid_trees.NAME),
+        (f"--root {root}", root == "auto" or (root is not None and kind == "all-reduce")),
+        (f"--collective {kind}", kind in packing.IN_PARTS),
+    )
+    fewer = next((name for name, wanted in costly if wanted), None)
+    most = question.MOST_RATED if fewer is None else question.MOST_GPUS
+    problems += packed_trees.too_many(chosen_gpus, gpus, fewer, most)
     if problems:
         raise InputError(problems)
     if links == hybrid_trees.NAME:
@@ -403,6 +416,7 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         return
     from syncline import text_units
     from syncline.cli import tables
+    from syncline.fabric import allocation
 
     rate = text_units.bandwidth(document["rate_bytes_per_s"])
     pairs = [
@@ -420,9 +434,14 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
     if document["fewest_possible"]:
         pairs.append(("trees", f"{len(document['trees'])}; at least {document['fewest_possible']} at this rate"))
     gpus = ", ".join(map(str, document["gpus"]))
+    if len(document["gpus"]) > MOST_EDGES:
+        gpus = allocation.canonical(document["gpus"])
     tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {gpus}", pairs))
+    if document["symmetry"] is not None:
+        print(f"  trees of one root, whose images are those of all {document['symmetry']['roots']}:")
     for tree in document["trees"]:
-        edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"])
+        edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"][:MOST_EDGES])
+        edges += f" and {more} more" if (more := len(tree["edges"]) - MOST_EDGES) > 0 else ""
         kind = f"{tree['collective']}: " if "collective" in tree else ""
         back = "".join(f" {src}-{dst}" for src, dst in tree.get("edges_to_root", ()))
         to_root = f"; to the root{back}" if back else ""

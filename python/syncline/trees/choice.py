@@ -105,7 +105,8 @@ class Goal:
 def best(question: Question, collective: Collective, root: int | Literal["auto"] | None, goal: Goal) -> Best:
     """The trees of a collective. The root is a place in the list of GPUs, the first one if there is none. With `auto`,
     it is the GPU with the best rate, of these the one with the smallest predicted time, and then the first one. An
-    all-reduce has any roots if none is given, and with `auto` a single one.
+    all-reduce has any roots if none is given, and with `auto` a single one; of more than `question.MOST_GPUS`, where
+    trees stand for others, none can be given.
     """
 
     def from_root(kind: Collective, place: int) -> Best:
@@ -129,6 +130,8 @@ def best(question: Question, collective: Collective, root: int | Literal["auto"]
     both = roots.moved(question, _packed(question, collective), root)
     if not both.trees:
         return Best(both, None)
+    if both.generators:
+        return Best(both, None, {BOTH_WAYS: time(both)})
     place = root if isinstance(root, int) else roots.of_stages(question)
     stages = tuple(from_root(kind, place).packing for kind in STAGES)
     after = replace(both, trees=(), stages=stages)

@@ -46,6 +46,9 @@ def of(graph: Graph, asked: Question, chosen: Best, goal: Goal) -> dict[str, Any
             for stage in packed.stages or (packed,)
             for tree in stage.trees
         ],
+        "symmetry": None
+        if not packed.generators
+        else {"roots": packed.roots, "generators": [[gpu[to] for to in images] for images in packed.generators]},
         "components": [[gpu[place] for place in group] for group in packed.components],
         "certificate": None
         if bound is None

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from syncline import binding
 from syncline.errors import InputError, Problem
-from syncline.trees.question import Question
+from syncline.trees.question import MOST_GPUS, Question
 
 Collective: TypeAlias = Literal[
     "all-reduce", "all-gather", "reduce-scatter", "broadcast", "reduce", "gather", "scatter"
@@ -125,6 +125,16 @@ class Packing:
     opposite: tuple[int | None, ...]
     """Of each arc the one that leads the other way, for an all-reduce."""
     trees: tuple[Tree, ...]
+    own: int | None = None
+    """So many arcs, the first ones, are a network without switches, which these trees are packed on; None: all."""
+    few: tuple[Tree, ...] = ()
+    """Trees over switches that pass on to one neighbour what another one sends: fewer and deeper than the others. Arcs
+    that only they use come last, without a capacity of their own."""
+    widest: Fraction | None = None
+    """Bytes per second that one tree from the root can carry at most, whatever is done with switches."""
+    generators: tuple[tuple[int, ...], ...] = ()
+    """If the trees are those of one root: permutations of the GPUs, which change no capacity. Their products lead the
+    root to every other GPU, and its trees to those of that GPU."""
     stages: tuple[Packing, ...] = ()
     """A reduce and a broadcast, where an all-reduce is one after the other; it then has no trees of its own."""
 
@@ -134,11 +144,16 @@ class Packing:
         return sum(map(len, self.components))
 
     @property
+    def roots(self) -> int:
+        """The GPUs that each of the trees stands for."""
+        return self.gpus if self.generators else 1
+
+    @property
     def rate(self) -> Fraction:
         """Bytes per second of the whole vector, by all trees together."""
         if self.stages:
             return 1 / sum((1 / stage.rate for stage in self.stages), Fraction(0))
-        carried = sum((tree.weight for tree in self.trees), Fraction(0))
+        carried = sum((tree.weight for tree in self.trees), Fraction(0)) * self.roots
         # The root's own part stays where it is.
         return carried * self.gpus / (self.gpus - 1) if self.collective in IN_PARTS and self.trees else carried
 
@@ -173,7 +188,9 @@ def ask_network(nodes: int, terminals: int, arcs: Sequence[tuple[int, int, int]]
 
 
 def of(question: Question, collective: Collective, root: int = 0) -> Packing:
-    """The optimal rate of a collective, and trees that reach it. The root is a place in the list of GPUs."""
+    """The optimal rate of a collective, and trees that reach it. The root is a place in the list of GPUs. Where more
+    than [`MOST_GPUS`] send, the trees are those of one root.
+    """
     return _of(question, collective, root)
 
 
@@ -185,12 +202,24 @@ def _of(question: Question, collective: Collective, root: int) -> Packing:
     task: dict[str, Any] = {"kind": kind}
     if collective in ROOTED:
         task["root"] = root
-    answer = ask(question, task, backward=collective in TOWARDS_ROOT)
-    unit = Fraction(answer["unit"], answer["factor"])
-    best = answer["best"]
+    elif len(question.gpus) > MOST_GPUS:
+        task["one_root"] = True
+    packed = _asked(question, collective, task)
+    if kind == "from-root" and len(question.nodes) > len(question.gpus) and packed.trees:
+        packed = _with_few(packed, _asked(question, collective, task | {"few": True}))
+    if collective in IN_PARTS:
+        return _with_capacities(question, packed)
+    return unequal.improved(question, packed) if collective == "all-reduce" else packed
+
+
+def _asked(question: Question, collective: Collective, task: dict[str, Any]) -> Packing:
+    """What the engine says, in bytes per second."""
     backward = collective in TOWARDS_ROOT
+    answer = ask(question, task, backward=backward)
+    unit = Fraction(answer["unit"], answer["factor"])
+    best, widest = answer["best"], answer["widest"]
     single = {(dst, src) if backward else (src, dst): Fraction(rate) for src, dst, rate in question.single}
-    packed = Packing(
+    return Packing(
         collective,
         tuple(map(tuple, answer["components"])),
         None
@@ -204,10 +233,24 @@ def _of(question: Question, collective: Collective, root: int) -> Packing:
         ),
         tuple(answer["opposite"]),
         tuple(Tree(tree["root"], tree["weight"] * unit, tuple(tree["arcs"])) for tree in answer["trees"]),
+        widest=None if widest is None else Fraction(widest),
+        generators=tuple(map(tuple, answer["generators"])),
     )
-    if collective in IN_PARTS:
-        return _with_capacities(question, packed)
-    return unequal.improved(question, packed) if collective == "all-reduce" else packed
+
+
+def _with_few(packed: Packing, other: Packing) -> Packing:
+    """A packing with the trees of another one, of as large a rate, beside its own."""
+    arcs = list(packed.arcs)
+    number = {(arc.src, arc.dst, arc.via): place for place, arc in enumerate(arcs)}
+    places = []
+    for arc in other.arcs:
+        place = number.setdefault((arc.src, arc.dst, arc.via), len(arcs))
+        if place == len(arcs):
+            arcs.append(replace(arc, capacity=Fraction(0)))
+        places.append(place)
+    few = tuple(replace(tree, arcs=tuple(places[arc] for arc in tree.arcs)) for tree in other.trees)
+    same = few if other.rate == packed.rate else ()
+    return replace(packed, arcs=tuple(arcs), own=len(packed.arcs), few=same)
 
 
 def _with_capacities(question: Question, packed: Packing) -> Packing:

@@ -26,6 +26,7 @@ from fractions import Fraction
 from typing import Final
 
 from syncline.endpoints.streams import REDUCE_RATE
+from syncline.trees import alike
 from syncline.trees.packing import TOWARDS_ROOT, Packing, Tree
 
 MOST_SLICES: Final = 2048
@@ -113,12 +114,17 @@ def _stage(packing: Packing, size: int) -> _Stage:
     downwards = packing.collective not in TOWARDS_ROOT
     first: set[_Cost] = set()
     streams: set[_Cost] = set()
+    carries = ((pair, tree.weight) for tree in packing.trees for pair in _carries(packing, tree))
     load: dict[tuple[int, int], Fraction] = {}
-    for tree in packing.trees:
-        for pair in _carries(packing, tree):
-            load[pair] = load.get(pair, Fraction(0)) + tree.weight
+    if packing.generators:
+        load = alike.loads(packing, carries)
+    else:
+        for pair, weight in carries:
+            load[pair] = load.get(pair, Fraction(0)) + weight
     for pair, carried in load.items():
-        if not whole.get(pair):  # messages take routes of their own, of which trees were given what these carry
+        # Messages take routes of their own, of which trees were given what these carry; so over switches, where trees
+        # that are fewer have more of a way than those that it was found for, and those of one root stand for all.
+        if not whole.get(pair) or packing.generators or (packing.own is not None and carried > whole[pair]):
             whole[pair] = capacity[pair] = carried
     links = _Links(capacity, {pair: float(carried / whole[pair]) for pair, carried in load.items()})
     kernels: dict[int, float] = {}
@@ -133,6 +139,9 @@ def _stage(packing: Packing, size: int) -> _Stage:
         if downwards:
             way += _down(packing, tree, links, streams)
         first.add(way)
+    if packing.generators and kernels:
+        # Every GPU has each of the places in the trees of some root.
+        kernels = {0: sum(kernels.values())}
     streams |= {_Cost(0.0, busy) for busy in kernels.values()}
     return _Stage(size / float(packing.rate), frozenset(first), frozenset(streams))
 

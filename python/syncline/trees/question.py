@@ -15,7 +15,9 @@ Links: TypeAlias = Literal["auto", "nvlink", "pcie", "all"]
 
 LINKS: Final[tuple[Links, ...]] = ("auto", "nvlink", "pcie", "all")
 MOST_GPUS: Final = 256
-"""Of more GPUs, trees take longer than anyone waits: those of 256 take up to some minutes."""
+"""So many GPUs can have plans of trees, paths, roots of choice, and every tree listed."""
+MOST_RATED: Final = 1152
+"""So many can have rates and trees; those of a root stand for the others' where all send."""
 
 
 @dataclass(frozen=True, slots=True)

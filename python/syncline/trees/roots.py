@@ -20,8 +20,10 @@ from syncline.trees.question import Question
 def moved(question: Question, packing: Packing, root: int | Literal["auto"] | None) -> Packing:
     """The trees of an all-reduce from a root; with `auto`, from the one root with which they are shallowest; without
     one, each from its centre. Where trees to the roots are others than those from them, roots stay where they are,
-    unless one is given; that may cost rate.
+    unless one is given; that may cost rate. Trees that stand for those of all roots keep theirs.
     """
+    if packing.generators:
+        return packing
     if any(tree.back is not None for tree in packing.trees):
         return unequal.improved(question, packing, root) if isinstance(root, int) else packing
     depths = [_depths(packing, tree) for tree in packing.trees]
