@@ -77,7 +77,7 @@ impl Growing<'_> {
         }
         for target in self.targets(&group) {
             let blocks = terminals / group.len();
-            let divisors = (2..=blocks).filter(|length| blocks % length == 0);
+            let divisors = (2..=blocks).filter(|length| blocks.is_multiple_of(*length));
             let mut seen = Vec::new();
             // The length that comes about by itself is mostly a good one.
             for length in std::iter::once(None).chain(divisors.map(Some)) {
