@@ -1,7 +1,8 @@
-"""Reads Parquet tables that commands have written, and refuses what no command writes."""
+"""Tables as files, Parquet or CSV: they are written, and read again, and what no command writes is refused."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,6 +54,32 @@ def metadata(path: Path) -> dict[bytes, bytes]:
     except (InputError, OSError, ValueError, pa.ArrowException):
         return {}
     return dict(schema.metadata or {})
+
+
+def content(table: pa.Table, suffix: str) -> bytes:
+    """A table as a file of a suffix: CSV for `.csv`, else Parquet."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    if suffix == ".csv":
+        pa.csv.write_csv(table, sink)
+    else:
+        pq.write_table(table, sink)
+    written: bytes = sink.getvalue().to_pybytes()
+    return written
+
+
+def looks_like(path: Path, key: str, columns: Sequence[str]) -> bool:
+    """Whether a file looks like a table of a kind: its metadata have the key, or CSV begins with these columns."""
+    if path.suffix != ".csv":
+        return key.encode() in metadata(path)
+    try:
+        head = inputs.read_bytes(path, str(path))[:200].decode("utf-8", "replace")
+    except InputError:
+        return False
+    return head.startswith(",".join(f'"{name}"' for name in columns))
 
 
 def read_of_run(path: Path, label: str) -> pa.Table:

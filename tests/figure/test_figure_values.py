@@ -217,3 +217,14 @@ def test_wide_panels_fit_a_page_and_no_letter_is_small(tmp_path: Path) -> None:
     sizes = re.findall(r"font(?:-size)?: (?:[a-z0-9]+ )?([0-9.]+)px", svg.decode())
     assert len(sizes) > 20
     assert min(map(float, sizes)) >= draw.SMALL
+
+
+def test_of_long_names_what_differs_stands_below_an_axis() -> None:
+    """Cut at a boundary, so that no number loses digits; short names stay whole."""
+    rates = [f"dgx1v(nodes=2, nic_rate={rate}GB/s, efficiency=94%)" for rate in (20, 25, 250)]
+    assert draw._varying(rates) == (
+        ["20GB/s", "25GB/s", "250GB/s"],
+        "dgx1v(nodes=2, nic_rate=\N{HORIZONTAL ELLIPSIS}, efficiency=94%)",
+    )
+    for names in (["0,1,2", "0,1,3"], ["one"], rates[:1], ["a" * 30, "a" * 31]):
+        assert draw._varying(names) == (names, "")

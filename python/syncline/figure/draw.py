@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import math
+import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.figure.file import PIXELS_PER_INCH
@@ -41,6 +43,8 @@ STYLE: Final[dict[Any, Any]] = {
 MARKERS: Final = "osv^DPX*"
 LONG: Final = 10
 """Letters of a name that stands level below an axis."""
+VERY_LONG: Final = 24
+"""Letters of a name of which only what tells it from others stands below an axis."""
 SHORT: Final = 200
 """From the lower to the upper end of a logarithmic axis: one that needs more ticks than powers of ten."""
 MANY: Final = 24
@@ -116,6 +120,9 @@ def _panel(axes: Axes, shown: Shown) -> None:
             axes.axhline(line.value, color=PUBLISHED, linewidth=0.8, linestyle="--", label=line.label or "published")
     brackets = panel.kind == "heat" and any(v.published is not None for v in shown.values)
     x_label = _x_label(shown)
+    if panel.kind in ("bars", "stacked"):
+        _, common = _varying([shown.x_text(x) for x in _order([v.x for v in shown.values])])
+        x_label = f"{x_label}\n{common}" if common else x_label
     axes.set_xlabel(f"{x_label}\n(in brackets: published)" if brackets else x_label)
     handles, labels = axes.get_legend_handles_labels()
     if labels:
@@ -189,7 +196,7 @@ def _bars(axes: Axes, shown: Shown) -> None:
 
 def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
     """Names below groups of bars, at an angle where they would run into each other."""
-    names = [shown.x_text(x) for x in xs]
+    names, _ = _varying([shown.x_text(x) for x in xs])
     if len(names) > MANY or (len(names) > SOME and max(map(len, names)) > LONG):
         axes.set_xticks(range(len(xs)), names, rotation=90, fontsize=SMALL)
         axes.margins(x=0.01)
@@ -197,6 +204,23 @@ def _name_groups(axes: Axes, shown: Shown, xs: Sequence[Any]) -> None:
         axes.set_xticks(range(len(xs)), names, rotation=25, ha="right", rotation_mode="anchor")
     else:
         axes.set_xticks(range(len(xs)), names)
+
+
+def _varying(names: Sequence[str]) -> tuple[list[str], str]:
+    """Of long names the part in which they differ, and what they have in common around it."""
+    if len(names) < 2 or max(map(len, names)) <= VERY_LONG:
+        return list(names), ""
+    before = re.fullmatch(r"(.*[=(/, ])?.*", _beginning(names))
+    after = re.fullmatch(r".*?([,).].*)?", _beginning([name[::-1] for name in names])[::-1])
+    head, tail = (found[1] or "" if found else "" for found in (before, after))
+    short = [name[len(head) : len(name) - len(tail)] for name in names]
+    return (short, f"{head}\N{HORIZONTAL ELLIPSIS}{tail}") if head + tail and all(short) else (list(names), "")
+
+
+def _beginning(names: Sequence[str]) -> str:
+    """The letters with which all begin."""
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in same)
 
 
 def _stacked(axes: Axes, shown: Shown) -> None:

@@ -8,8 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from syncline import estimate, inputs, interrupts, memory, parquet, rundir
-from syncline.errors import InputError
+from syncline import estimate, interrupts, memory, parquet, rundir
 from syncline.sweep import pool
 from syncline.sweep.journal import Entry, Journal
 from syncline.sweep.points import Simulation
@@ -74,25 +73,9 @@ FORMATS: Final = (".parquet", ".csv")
 
 def write(path: Path, found: Table, name: str, status: str) -> None:
     """Writes the table in the format of its suffix, as a whole or not at all."""
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet as pq
-
-    table = found.as_arrow(name, status)
-    sink = pa.BufferOutputStream()
-    if path.suffix == ".csv":
-        pa.csv.write_csv(table, sink)
-    else:
-        pq.write_table(table, sink)
-    rundir.write(path, sink.getvalue().to_pybytes())
+    rundir.write(path, parquet.content(found.as_arrow(name, status), path.suffix))
 
 
 def is_sweep(path: Path) -> bool:
     """Whether a file looks like a table that a sweep has written."""
-    if path.suffix != ".csv":
-        return METADATA.encode() in parquet.metadata(path)
-    try:
-        head = inputs.read_bytes(path, str(path))[:200].decode("utf-8", "replace")
-    except InputError:
-        return False
-    return head.startswith(",".join(f'"{name}"' for name in LABELS))
+    return parquet.looks_like(path, METADATA, LABELS)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline import inputs, parquet, rundir
-from syncline.errors import InputError
+from syncline import parquet, rundir
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -121,27 +120,12 @@ class Table:
 
     def write(self, path: Path) -> None:
         """Writes the table in the format of the suffix, as a whole or not at all."""
-        import pyarrow as pa
-        import pyarrow.csv
-        import pyarrow.parquet as pq
-
-        sink = pa.BufferOutputStream()
-        if path.suffix == ".csv":
-            pa.csv.write_csv(self.as_arrow(), sink)
-        else:
-            pq.write_table(self.as_arrow(), sink)
-        rundir.write(path, sink.getvalue().to_pybytes())
+        rundir.write(path, parquet.content(self.as_arrow(), path.suffix))
 
 
 def is_ours(path: Path) -> bool:
     """Whether a file looks like such a table, which may be written anew."""
-    if path.suffix != ".csv":
-        return METADATA.encode() in parquet.metadata(path)
-    try:
-        head = inputs.read_bytes(path, str(path))[:200].decode("utf-8", "replace")
-    except InputError:
-        return False
-    return head.startswith(",".join(f'"{column.name}"' for column in COLUMNS[:3]))
+    return parquet.looks_like(path, METADATA, [column.name for column in COLUMNS[:3]])
 
 
 @dataclass(frozen=True, slots=True)
