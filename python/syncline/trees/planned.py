@@ -28,8 +28,8 @@ STEPS_OF_TWO: Final = 2
 KEPT: Final = 64
 """Networks whose trees are kept: runs are set up several times, and points of a sweep share their network."""
 MOST_TRIED: Final = 32
-"""GPUs of a group of which plans of trees take about a second: with more they are not tried beside other algorithms, since
-every run verifies its plans, which takes ten seconds with 64."""
+"""GPUs of a group of which plans of trees take about a second: with more they are not tried beside other algorithms,
+since every run verifies its plans, which takes ten seconds with 64."""
 PS_PER_S: Final = 10**12
 
 HYBRID: Final = "hybrid"
