@@ -87,12 +87,8 @@ def _variant(kind: str, machine: str, gpus: str | None, size: int, seed: int) ->
     flags = single.Flags(
         kind=kind,
         size=f"{size}B",
-        topology=None,
         machine=machine,
-        topology_file=None,
         gpus=gpus,
-        groups=[],
-        root=None,
         endpoint=ENDPOINT,
         algorithm=PACKED,
         backend=BACKEND,

@@ -59,15 +59,15 @@ class Flags:
 
     kind: str
     size: str
-    topology: str | None
-    machine: str | None
-    topology_file: str | None
-    gpus: str | None
-    groups: list[str]
-    root: int | None
-    endpoint: str | None
-    algorithm: str | None
-    backend: str | None
+    topology: str | None = None
+    machine: str | None = None
+    topology_file: str | None = None
+    gpus: str | None = None
+    groups: Sequence[str] = ()
+    root: int | None = None
+    endpoint: str | None = None
+    algorithm: str | None = None
+    backend: str | None = None
     plan: str | None = None
     padding: str | None = None
     chunk: str | None = None

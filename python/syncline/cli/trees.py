@@ -374,15 +374,9 @@ class _Where:
             flags = single.Flags(
                 kind=self.kind,
                 size=self.size,
-                topology=None,
                 machine=self.machine,
                 topology_file=self.topology_file,
                 gpus=self.gpus,
-                groups=[],
-                root=None,
-                endpoint=None,
-                algorithm=None,
-                backend=None,
                 plan=str(path),
             )
             study, _ = single.load(flags, [], None)

@@ -65,11 +65,9 @@ class Case:
         return single.Flags(
             kind=self.kind,
             size=self.size,
-            topology=None,
             machine=self.machine,
             topology_file=self.topology_file,
             gpus=self.gpus,
-            groups=[],
             root=self.root,
             endpoint=self.endpoint,
             algorithm=algorithm,

@@ -26,7 +26,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 from syncline.fabric.allocation import NVLINK_CLASSES
-from syncline.fabric.graph import BUNDLED, PCIE, Graph
+from syncline.fabric.graph import PCIE, Graph
 from syncline.schedules.plan import KINDS
 from syncline.trees.packing import IN_PARTS, TOWARDS_ROOT, Collective, Packing
 from syncline.trees.question import Question
@@ -342,7 +342,7 @@ def _common(weights: Sequence[Fraction]) -> Fraction:
 
 def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
     """The trees, cut where they go on over the next of parallel links."""
-    rates, direct = parallel_rates(graph, question), _direct(graph, question)
+    rates, direct = {(src, dst): rate for src, dst, rate in question.single}, _direct(graph, question)
     backward = packing.collective in TOWARDS_ROOT
     both = packing.collective == "all-reduce"
     filled: dict[tuple[int, int], Fraction] = {}
@@ -412,13 +412,3 @@ def _direct(graph: Graph, question: Question) -> set[tuple[int, int]]:
         return set()
     links = (link for link in graph.links if link.kind in NVLINK_CLASSES)
     return {(rank[link.src], rank[link.dst]) for link in links if link.src in rank and link.dst in rank}
-
-
-def parallel_rates(graph: Graph, question: Question) -> dict[tuple[int, int], int]:
-    """Of ranks with several links to each other, the payload rate of one."""
-    rank = {gpu: place for place, gpu in enumerate(question.gpus)}
-    return {
-        (rank[link.src], rank[link.dst]): link.payload_rate
-        for link in graph.links
-        if link.count > 1 and link.kind not in BUNDLED and link.src in rank and link.dst in rank
-    }

@@ -222,9 +222,7 @@ class _Solved:
     def is_like(self, other: _Solved) -> bool:
         """Whether trees of the one are trees of the other."""
         one, two = self.asked, other.asked
-        return (one.arcs, len(one.gpus)) == (two.arcs, len(two.gpus)) and plan.parallel_rates(
-            self.graph, one
-        ) == plan.parallel_rates(other.graph, two)
+        return (one.arcs, one.single, len(one.gpus)) == (two.arcs, two.single, len(two.gpus))
 
     def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of a collective whose chunks have so many bytes."""
