@@ -1,0 +1,1 @@
+"""Models as readable files of operators with shapes."""

@@ -1,0 +1,86 @@
+"""Models as lists of layers of operators with shapes, before anything is divided among NPUs.
+
+A model file (`models.file`) is evaluated for a micro-batch and gives a [`Model`]. Strategies divide its operators
+(`Operator.divided`); the engine alone says what an operator asks of an NPU (`models.demands`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+Axis = Literal["tensor", "sequence", "expert"]
+"""What divides an operator's sizes: tensor parallelism, the sequence parallelism that goes with it, expert parallelism.
+Context parallelism divides the tokens of all operators alike, and data parallelism the samples."""
+
+AXES: Final[tuple[Axis, ...]] = ("tensor", "sequence", "expert")
+
+
+class DivisionError(ValueError):
+    """A size of an operator that cannot be divided evenly: the message names operator, size and ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of a layer, for one micro-batch."""
+
+    name: str
+    """Its name within the layer, such as `attention.output`."""
+    kind: str
+    """What it does: a name that the engine knows (`linear`, `attention`, `layer-norm`, ...)."""
+    sizes: Mapping[str, int]
+    """Its sizes by name, all that the kind has: of `linear` `rows`, `inputs`, `outputs`, `bias` (0 or 1)."""
+    split: Mapping[Axis, str] = field(default_factory=dict)
+    """The size that an axis divides. What is missing is not divided: it is computed whole by all NPUs of that axis."""
+
+    def divided(self, ways: Mapping[Axis, int]) -> Operator:
+        """The part of one of so many NPUs along each axis.
+
+        Raises [`DivisionError`] if a size cannot be divided evenly.
+        """
+        sizes = dict(self.sizes)
+        for axis, size in self.split.items():
+            number = ways.get(axis, 1)
+            if sizes[size] % number:
+                raise DivisionError(
+                    f"{self.name}: {size} {sizes[size]} cannot be divided by {number} ({axis} parallelism)"
+                )
+            sizes[size] //= number
+        return replace(self, sizes=sizes)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer: what pipeline stages, recomputation, and sharded data parallelism treat as a whole.
+
+    Regions of it are divided by tensor parallelism: neighbouring operators whose `split` has `tensor`. Activations enter and
+    leave such a region whole, which is where its NPUs communicate (Shoeybi et al., "Megatron-LM", section 3).
+    """
+
+    name: str
+    """Its name, unique within the model, such as `block.17`."""
+    operators: tuple[Operator, ...]
+    """In the order of the forward pass."""
+    block: bool = True
+    """Whether it is one of the equal blocks that stages of a pipeline are made of; embeddings and heads are not, they go
+    with the first and the last block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model, evaluated for a micro-batch."""
+
+    name: str
+    layers: tuple[Layer, ...]
+    """In the order of the forward pass."""
+    tokens: int
+    """Tokens of a sample (its sequence length), or 1 where samples are not sequences."""
+    samples: int
+    """Samples of the micro-batch."""
+    hidden: int
+    """Elements of an activation between layers for each token, which is what pipeline stages send; 0 where layers differ
+    (then the last operator of a layer says it)."""
+    tied: tuple[tuple[str, str], ...] = ()
+    """Pairs of layers that share weights, such as the embedding and the head of GPT: where they are in different pipeline
+    stages, both have a copy, and their gradients are all-reduced."""
