@@ -54,8 +54,8 @@ class Operator:
 class Layer:
     """A layer: what pipeline stages, recomputation, and sharded data parallelism treat as a whole.
 
-    Regions of it are divided by tensor parallelism: neighbouring operators whose `split` has `tensor`. Activations enter and
-    leave such a region whole, which is where its NPUs communicate (Shoeybi et al., "Megatron-LM", section 3).
+    Regions of it are divided by tensor parallelism: neighbouring operators whose `split` has `tensor`. Activations
+    enter and leave such a region whole, which is where its NPUs communicate (Shoeybi et al., "Megatron-LM", section 3).
     """
 
     name: str
@@ -63,8 +63,8 @@ class Layer:
     operators: tuple[Operator, ...]
     """In the order of the forward pass."""
     block: bool = True
-    """Whether it is one of the equal blocks that stages of a pipeline are made of; embeddings and heads are not, they go
-    with the first and the last block."""
+    """Whether it is one of the equal blocks that stages of a pipeline are made of; embeddings and heads are not, they
+    go with the first and the last block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ class Model:
     samples: int
     """Samples of the micro-batch."""
     hidden: int
-    """Elements of an activation between layers for each token, which is what pipeline stages send; 0 where layers differ
-    (then the last operator of a layer says it)."""
+    """Elements of an activation between layers for each token, which is what pipeline stages send; 0 where layers
+    differ (then the last operator of a layer says it)."""
     tied: tuple[tuple[str, str], ...] = ()
-    """Pairs of layers that share weights, such as the embedding and the head of GPT: where they are in different pipeline
-    stages, both have a copy, and their gradients are all-reduced."""
+    """Pairs of layers that share weights, such as the embedding and the head of GPT: where they are in different
+    pipeline stages, both have a copy, and their gradients are all-reduced."""
