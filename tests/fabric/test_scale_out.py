@@ -18,7 +18,7 @@ from support.command import Ended
 from syncline import quantities
 from syncline.fabric import picture, scale_out_notation, topologies
 from syncline.fabric.graph import BUFFER, Graph
-from syncline.fabric.scale_out import ENGINE_LINKS
+from syncline.fabric.scale_out import MOST_LINKS
 from syncline.fabric.topologies import Wired
 from syncline.topology import TopologyError
 
@@ -266,7 +266,7 @@ def test_a_thousand_hosts_are_quick() -> None:
 
 def test_the_largest_fat_tree_fits_the_engine() -> None:
     largest = scale_out_notation.parse(f"FatTree(k={scale_out_notation.MAX_K})")
-    assert largest.links <= ENGINE_LINKS < 6 * (scale_out_notation.MAX_K + 2) ** 3 // 4
+    assert largest.links <= MOST_LINKS < 6 * (scale_out_notation.MAX_K + 2) ** 3 // 4
 
 
 def drawn(text: str) -> dict[str, tuple[float, float]]:

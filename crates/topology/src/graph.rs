@@ -10,11 +10,13 @@
 //! numbered from the one that the routing prefers: of the links at a node it comes first, and the others follow in
 //! their order, each with as many numbers as there are ways behind it.
 
+mod costs;
 mod ways;
 
 use crate::fabric::{Fabric, LinkSpec};
 use crate::routing::Routing;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use costs::{Costs, UNREACHABLE};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Refusal};
 
@@ -50,8 +52,10 @@ pub enum GraphError {
     SelfLoop { link: usize, node: String },
     /// More links from a node to another than back.
     OneWay { from: String, to: String },
-    /// Too many links on a node, or in all.
+    /// Too many links in all.
     TooManyLinks { links: usize },
+    /// Too many links from a node.
+    TooManyPorts { node: String, links: usize },
     /// A link class without a name.
     NoSuchClass { link: usize, class: u8 },
     /// A routing by groups of no NPUs, or over a class of links that there is none of.
@@ -74,6 +78,8 @@ impl From<GraphError> for Refusal {
             GraphError::TooManyLinks { links } => {
                 Refusal::of("links", format!("{links} links")).accepting(format!("up to {}", Graph::MAX_LINKS))
             }
+            GraphError::TooManyPorts { node, links } => Refusal::of("links", format!("{links} links from {node}"))
+                .accepting(format!("up to {} from a node", Graph::MAX_PORTS)),
             GraphError::NoSuchClass { link, class } => of_link(link, format!("there is no link class {class}")),
             GraphError::NoSuchGroups { size, class } => {
                 Refusal::of("routing", format!("there are no groups of {size} NPUs with links of class {class}"))
@@ -86,10 +92,6 @@ impl From<GraphError> for Refusal {
     }
 }
 
-/// Cost of the rest of a way: hops, then time of a probe.
-type Cost = (u32, u64);
-
-const UNREACHABLE: Cost = (u32::MAX, u64::MAX);
 const PROBE: Bytes = Bytes(1 << 20);
 
 /// A fabric of any shape.
@@ -103,6 +105,9 @@ pub struct Graph {
     first_link: Vec<u32>,
     /// Per link, the port by which it arrives.
     arrives: Vec<PortId>,
+    /// Per link, its reverse, and how long a probe takes over it.
+    reverses: Vec<u32>,
+    probes: Vec<u64>,
     /// Per node, its depth and number in the spanning tree; only where endpoints forward.
     tree: Option<Vec<(u32, u32)>>,
     /// Which of several equal ways messages take.
@@ -111,16 +116,18 @@ pub struct Graph {
     /// they lead to several nodes. NPUs behind a switch share the tables that follow.
     gates: Vec<NodeId>,
     /// Per gate, the cost from every node; with a tree, from every node before and after the first step down.
-    costs: Vec<OnceLock<Box<[Cost]>>>,
+    costs: Vec<OnceLock<Costs>>,
     /// Per gate, how many ways there are from every node, up to `MAX_WAYS`; with a tree likewise.
     ways: Vec<OnceLock<Box<[u16]>>>,
     /// Per class of links and destination, the cost from every node of a way whose last link is of the class.
-    costs_over: Vec<OnceLock<Box<[Cost]>>>,
+    costs_over: Vec<OnceLock<Costs>>,
 }
 
 impl Graph {
-    /// The most links, and the most ports of a node.
-    pub const MAX_LINKS: usize = 65_535;
+    /// The most links, counted in both directions.
+    pub const MAX_LINKS: usize = 1 << 22;
+    /// The most links from a node: its ports have numbers of 16 bits.
+    pub const MAX_PORTS: usize = u16::MAX as usize;
     /// The most ways between two nodes that are told apart: the numbers above stand for classes of links.
     pub const MAX_WAYS: u16 = u16::MAX - 256;
 
@@ -155,9 +162,15 @@ impl Graph {
             }
         }
         links.sort_by_key(|l| l.from);
-        let first_link = (0..=count).map(|n| links.partition_point(|l| l.from.0 < n) as u32).collect();
+        let first_link: Vec<u32> = (0..=count).map(|n| links.partition_point(|l| l.from.0 < n) as u32).collect();
+        let ports = |node: &usize| (first_link[node + 1] - first_link[*node]) as usize;
+        if let Some(node) = (0..nodes.len()).find(|node| ports(node) > Self::MAX_PORTS) {
+            return Err(GraphError::TooManyPorts { node: nodes[node].name.clone(), links: ports(&node) });
+        }
         let mut graph = Graph {
             arrives: Vec::new(),
+            reverses: Vec::new(),
+            probes: Vec::new(),
             tree: None,
             routing: Routing::BySource,
             gates: (0..npus).map(NodeId).collect(),
@@ -171,6 +184,9 @@ impl Graph {
             first_link,
         };
         graph.arrives = graph.pair_links()?;
+        let back = |(link, &arrives): (&GraphLink, &PortId)| graph.first_link(link.to) + u32::from(arrives.0);
+        graph.reverses = graph.links.iter().zip(&graph.arrives).map(back).collect();
+        graph.probes = graph.links.iter().map(costs::probe).collect();
         graph.gates = (0..npus).map(|npu| graph.gate(NodeId(npu))).collect();
         graph.connect(participants)?;
         Ok(graph)
@@ -235,7 +251,7 @@ impl Graph {
         let apart = |graph: &Graph| {
             participants.iter().find_map(|&to| {
                 let costs = graph.costs_to(graph.gates[to.index()]);
-                let from = participants.iter().find(|p| costs[p.index()] == UNREACHABLE)?;
+                let from = participants.iter().find(|p| costs.at(p.index()) == UNREACHABLE)?;
                 Some(GraphError::Disconnected { from: graph.name(*from), to: graph.name(to) })
             })
         };
@@ -302,82 +318,6 @@ impl Graph {
         node.0 >= self.npus || (self.tree.is_some() && self.nodes[node.index()].forwards)
     }
 
-    /// The cost of the way from every node to `dst`, a gate. With a tree the second half of the table is for
-    /// messages that have gone down already and may not go up again.
-    fn costs_to(&self, dst: NodeId) -> &[Cost] {
-        self.costs[dst.index()].get_or_init(|| {
-            let count = self.nodes.len();
-            let halves = if self.tree.is_some() { 2 } else { 1 };
-            let mut costs = vec![UNREACHABLE; halves * count].into_boxed_slice();
-            let mut queue = BinaryHeap::new();
-            for half in 0..halves {
-                costs[half * count + dst.index()] = (0, 0);
-                queue.push(std::cmp::Reverse(((0, 0), half * count + dst.index())));
-            }
-            while let Some(std::cmp::Reverse((cost, state))) = queue.pop() {
-                if cost > costs[state] {
-                    continue;
-                }
-                let (at, down_only) = (NodeId((state % count) as u32), state >= count);
-                if at != dst && !self.forwards(at) {
-                    continue;
-                }
-                // Backwards over the links that lead here: their reverses leave from here.
-                for (back, port) in self.out_links(at).iter().zip(0..) {
-                    let link = &self.links[self.reverse(at, PortId(port)) as usize];
-                    let probe = link.spec.rate.time(PROBE).0.saturating_add(link.spec.latency.0);
-                    let reached = (cost.0 + 1, cost.1.saturating_add(probe));
-                    // Before a step up one may still go up; a step down may be the first or a later one.
-                    let states = match (self.tree.is_some(), self.leads_up(link), down_only) {
-                        (false, _, _) | (true, true, false) => [Some(back.to.index()), None],
-                        (true, true, true) => [None, None],
-                        (true, false, true) => [Some(back.to.index()), Some(count + back.to.index())],
-                        (true, false, false) => [None, None],
-                    };
-                    for state in states.into_iter().flatten() {
-                        if reached < costs[state] {
-                            costs[state] = reached;
-                            queue.push(std::cmp::Reverse((reached, state)));
-                        }
-                    }
-                }
-            }
-            costs
-        })
-    }
-
-    /// The cost from every node but NPUs of the way to `dst` whose last link is of a class.
-    fn costs_over(&self, class: u8, dst: NodeId) -> &[Cost] {
-        self.costs_over[usize::from(class) * self.npus as usize + dst.index()].get_or_init(|| {
-            let mut costs = vec![UNREACHABLE; self.nodes.len()].into_boxed_slice();
-            costs[dst.index()] = (0, 0);
-            let mut queue = BinaryHeap::from([std::cmp::Reverse(((0, 0), dst))]);
-            while let Some(std::cmp::Reverse((cost, at))) = queue.pop() {
-                if cost > costs[at.index()] {
-                    continue;
-                }
-                for (back, port) in self.out_links(at).iter().zip(0..) {
-                    let link = &self.links[self.reverse(at, PortId(port)) as usize];
-                    if back.to.0 < self.npus || at == dst && link.spec.class != class {
-                        continue;
-                    }
-                    let reached = self.cost_with(link, cost);
-                    if reached < costs[back.to.index()] {
-                        costs[back.to.index()] = reached;
-                        queue.push(std::cmp::Reverse((reached, back.to)));
-                    }
-                }
-            }
-            costs
-        })
-    }
-
-    /// The cost of a way that begins with a link, if the rest of it costs so much.
-    fn cost_with(&self, link: &GraphLink, rest: Cost) -> Cost {
-        let probe = link.spec.rate.time(PROBE).0.saturating_add(link.spec.latency.0);
-        (rest.0.saturating_add(1), rest.1.saturating_add(probe))
-    }
-
     /// Appends the ports of the way over links of a class, if there is one.
     fn route_over(&self, class: u8, src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
         let costs = self.costs_over(class, dst);
@@ -389,7 +329,7 @@ impl Graph {
                 let ends = at == src || link.to == dst;
                 (link.to == dst || link.to.0 >= self.npus) && (!ends || link.spec.class == class)
             };
-            let cost = |link: &GraphLink| self.cost_with(link, costs[link.to.index()]);
+            let cost = |link: &GraphLink| self.cost_with(link, costs.at(link.to.index()));
             let links = || (0u16..).zip(self.out_links(at)).filter(|(_, link)| allowed(link));
             let Some(best) = links().map(|(_, link)| cost(link)).min().filter(|c| c.0 != u32::MAX) else {
                 return path.truncate(from);
@@ -404,12 +344,6 @@ impl Graph {
     /// Whether a link leads down the tree, if there is one.
     fn goes_down(&self, link: &GraphLink) -> bool {
         self.tree.is_some() && !self.leads_up(link)
-    }
-
-    /// The link that ends at a node's port.
-    fn reverse(&self, node: NodeId, port: PortId) -> u32 {
-        let (there, arrives) = self.next(node, port);
-        self.first_link(there) + u32::from(arrives.0)
     }
 }
 
@@ -550,6 +484,16 @@ mod tests {
         assert_eq!(way(&line, 0, 2), [0, 1, 2]);
         let apart = graph(4, 0, &[(0, 1), (2, 3)]);
         assert_eq!(apart.err(), Some(GraphError::Disconnected { from: "N2".into(), to: "N0".into() }));
+    }
+
+    /// The links of all nodes together may have larger numbers than the ports of one.
+    #[test]
+    fn a_node_has_so_many_ports() {
+        let star = |npus: u32| graph(npus, 1, &(0..npus).map(|n| (n, npus)).collect::<Vec<_>>());
+        let most = star(65_535).unwrap();
+        assert_eq!((most.ports(NodeId(65_535)), way(&most, 0, 65_534)), (65_535, vec![0, 65_535, 65_534]));
+        let refused = GraphError::TooManyPorts { node: "N65536".into(), links: 65_536 };
+        assert_eq!(star(65_536).err(), Some(refused));
     }
 
     #[test]

@@ -34,7 +34,7 @@ from typing import Final
 
 from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.fabric.graph import BY_DESTINATION, Graph, GraphError, Link, Node, checked
-from syncline.fabric.scale_out import AGGREGATION, CORE, ENGINE_LINKS, HOST, UPLINK
+from syncline.fabric.scale_out import AGGREGATION, CORE, HOST, MOST_LINKS, UPLINK
 
 GBPS: Final = 125_000_000
 """Bytes per second."""
@@ -205,13 +205,13 @@ class _Reader:
             if tiers[tier][name] != expected:
                 message = f"with what else the file says it would be {expected}"
                 self._refuse(self.at[tier, name], f"Tier {tier}, {name}", tiers[tier][name], message, str(expected))
-        if tree.link_count > ENGINE_LINKS:
+        if tree.link_count > MOST_LINKS:
             self._refuse(
                 None,
                 "Nodes",
                 nodes,
                 f"the tree has {tree.link_count} links",
-                f"up to {ENGINE_LINKS}, both ways counted",
+                f"up to {MOST_LINKS}, both ways counted",
             )
         return None if self.problems else tree
 

@@ -35,8 +35,8 @@ UPLINK: Final = "uplink"
 AGGREGATION: Final = "aggregation"
 CORE: Final = "core"
 """Classes of links: within and between super-nodes; of NPUs to their switch; to spines; to aggregation and cores."""
-ENGINE_LINKS: Final = 65_535
-"""The most links that the engine takes, each direction counted (`Graph::MAX_LINKS` of `crates/topology`)."""
+MOST_LINKS: Final = 65_535
+"""The most links of a network of switches, each direction counted: ways to all of its NPUs are kept in tables."""
 
 
 @dataclass(frozen=True, slots=True)

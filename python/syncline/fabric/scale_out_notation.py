@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from syncline import quantities, topology
 from syncline.errors import did_you_mean, one_of
 from syncline.fabric import notation
-from syncline.fabric.scale_out import ENGINE_LINKS, Buffer, FatTree, LeafSpine, ScaleOut, SuperNodes
+from syncline.fabric.scale_out import MOST_LINKS, Buffer, FatTree, LeafSpine, ScaleOut, SuperNodes
 from syncline.quantities import QuantityError
 from syncline.topology import TopologyError
 
@@ -23,7 +23,7 @@ SUPER_NODES: Final = (16, 8)
 """Links of super-nodes, and how many there are of how many NPUs: Table III of the HOTI 2020 study."""
 MAX_COUNT: Final = 2**16
 MAX_K: Final = 34
-"""The largest fat tree that has no more than `ENGINE_LINKS` links."""
+"""The largest fat tree that has no more than `MOST_LINKS` links."""
 MAX_LENGTH: Final = 512
 
 ACCEPTED: Final = (
@@ -53,9 +53,9 @@ def parse(text: str) -> ScaleOut:
         wrong = f"{name} is a whole topology: no block is joined to it" if joined else f"this is not a {name}"
         raise TopologyError(wrong, ACCEPTED)
     network = NETWORKS[name](_Arguments(name, match[2] or ""))
-    if network.links > ENGINE_LINKS:
+    if network.links > MOST_LINKS:
         message = f"in {name}: this has {network.links:,} links, each direction counted"
-        raise TopologyError(message, f"up to {ENGINE_LINKS:,} of them")
+        raise TopologyError(message, f"up to {MOST_LINKS:,} of them")
     if int(network.rate * network.efficiency) < 1:
         raise TopologyError(f"in {name}: rate times efficiency is less than one byte per second", "a higher rate")
     return network

@@ -1,6 +1,7 @@
 //! The best ways to an NPU: where they go on from a node, and how many there are.
 
-use super::{Graph, GraphLink, UNREACHABLE};
+use super::costs::UNREACHABLE;
+use super::{Graph, GraphLink};
 use syncline_core::{NodeId, PortId};
 
 impl Graph {
@@ -16,7 +17,7 @@ impl Graph {
         let last = at == gate;
         let last_hop = |link: &&GraphLink| last && link.to == dst;
         let best = self.out_links(at).iter().filter(last_hop).map(|link| self.cost_with(link, (0, 0))).min();
-        let left = best.unwrap_or_else(|| costs[usize::from(down) * count + at.index()]);
+        let left = best.unwrap_or_else(|| costs.at(usize::from(down) * count + at.index()));
         assert!(left != UNREACHABLE, "participants reach each other");
         let continues = move |link: &GraphLink| {
             if last {
@@ -26,7 +27,7 @@ impl Graph {
             if down && !goes_down || link.to != dst && !self.forwards(link.to) {
                 return false;
             }
-            let rest = costs[usize::from(goes_down) * count + link.to.index()];
+            let rest = costs.at(usize::from(goes_down) * count + link.to.index());
             rest != UNREACHABLE && self.cost_with(link, rest) == left
         };
         (0..).map(PortId).zip(self.out_links(at)).filter(move |(_, link)| continues(link))
@@ -44,8 +45,8 @@ impl Graph {
     fn ways_to(&self, gate: NodeId) -> &[u16] {
         self.ways[gate.index()].get_or_init(|| {
             let (costs, count) = (self.costs_to(gate), self.nodes.len());
-            let mut nearest: Vec<usize> = (0..costs.len()).filter(|&state| costs[state] != UNREACHABLE).collect();
-            nearest.sort_unstable_by_key(|&state| costs[state]);
+            let mut nearest: Vec<usize> = (0..costs.len()).filter(|&state| costs.at(state) != UNREACHABLE).collect();
+            nearest.sort_unstable_by_key(|&state| costs.at(state));
             let mut ways = vec![0u16; costs.len()].into_boxed_slice();
             for state in nearest {
                 let (at, down) = (NodeId((state % count) as u32), state >= count);
@@ -53,8 +54,9 @@ impl Graph {
                     let goes_down = self.goes_down(link);
                     let rest = usize::from(goes_down) * count + link.to.index();
                     let allowed = (!down || goes_down) && (link.to == gate || self.forwards(link.to));
-                    let best =
-                        allowed && costs[rest] != UNREACHABLE && self.cost_with(link, costs[rest]) == costs[state];
+                    let best = allowed
+                        && costs.at(rest) != UNREACHABLE
+                        && self.cost_with(link, costs.at(rest)) == costs.at(state);
                     if best { u32::from(ways[rest]) } else { 0 }
                 };
                 let sum = self.out_links(at).iter().map(before).fold(0, u32::saturating_add);
