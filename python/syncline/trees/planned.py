@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Wired
-from syncline.schema.packed import PACKED, PLANNED
+from syncline.schema.packed import MOST_SLICES, PACKED, PLANNED
 from syncline.trees import choice, hybrid, packing, plan, question, servers
 from syncline.trees.choice import Best, Goal
 
@@ -99,6 +99,19 @@ def shown(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> Iterat
                     yield Shown(fabric.graph, asked, best, goal)
 
 
+def largest(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> int:
+    """Bytes of the largest chunk that is cut into slices; 0 if nothing is sent."""
+    return max(
+        (
+            _chunk(size, kind, section)
+            for part, section, wish in list(_wanted(experiment, specified, ask))
+            for kind, _, size in part.collectives
+            if kind in wish.kinds and len(part.members[0]) > 1
+        ),
+        default=0,
+    )
+
+
 def _fabric(experiment: Experiment) -> Wired:
     topology = experiment.topology
     if not isinstance(topology, Wired):
@@ -138,10 +151,18 @@ class _Wish:
     links: _Links
     objective: choice.Objective
     slices: int | None
+    slice: int | None
+    """The most bytes of a slice, in place of their number."""
     overhead: int | None
     """Picoseconds that a slice costs beside its bytes, if the endpoint says so."""
     peer_access: int
     """Picoseconds that switching peer access costs for each GPU."""
+
+    def slices_of(self, chunk: int) -> int | None:
+        """The slices of a chunk of so many bytes, if anything is said of them."""
+        if self.slice is None:
+            return self.slices
+        return min(MOST_SLICES, max(1, -(-chunk // self.slice)))
 
 
 def section(collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
@@ -150,7 +171,9 @@ def section(collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
     if not packed:
         return {}
     trees = collective.trees
-    return {"trees": {"kinds": packed, "links": trees.links, "objective": trees.objective, "slices": collective.slices}}
+    said = {"links": trees.links, "objective": trees.objective}
+    number = collective.slices if isinstance(collective.slices, int) else None
+    return {"trees": {"kinds": packed, **said, "slices": number, "slice": collective.slice}}
 
 
 def _sections(specified: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -229,7 +252,7 @@ class _Solved:
         if self._has_parts(kind, wish):
             return self._of_parts(kind, root, chunk, wish)
         packed = self._packing(kind, root, chunk, wish)
-        slices = wish.slices or choice.slices(packed, packed.trees, chunk, self._overhead_s(wish))
+        slices = wish.slices_of(chunk) or choice.slices(packed, packed.trees, chunk, self._overhead_s(wish))
         key = (packed, slices)
         if key not in self.forms:
             form = plan.form(self.graph, self.asked, packed, slices, PACKED)
@@ -278,11 +301,11 @@ class _Solved:
     def _of_parts(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of these."""
         overhead_s = self._overhead_s(wish)
-        key = (kind, root, f"{chunk} {wish.peer_access} {overhead_s}", wish.slices or 0)
+        key = (kind, root, f"{chunk} {wish.peer_access} {overhead_s}", wish.slices_of(chunk) or 0)
         if key in self.forms:
             return self.forms[key]
         where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
-        how: dict[str, Any] = {"overhead_s": overhead_s, "slices": wish.slices, "name": PACKED}
+        how: dict[str, Any] = {"overhead_s": overhead_s, "slices": wish.slices_of(chunk), "name": PACKED}
         try:
             if wish.links == HYBRID:
                 form = hybrid.form(*where, switch_ps=wish.peer_access, **how)  # type: ignore[arg-type]  # by the rules
