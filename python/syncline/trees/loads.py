@@ -84,6 +84,8 @@ def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
     if not packed.trees:
         return packed
     found = [at_equal_shares(asked, packed)]
+    if packed.collective in packing.IN_PARTS:  # its paths are those of a flow, and each has a part of its own
+        return found[0]
     if TASKS[packed.collective] != "from-root":
         one_way = packing.of(asked, "broadcast", root)
         for goal in ("depth", "trees"):
