@@ -99,6 +99,11 @@ class Hybrid:
         """Bytes of the vector."""
         return self.nvlink.size + self.pcie.size
 
+    def sliced(self, slices: int | None) -> Hybrid:
+        """The same with so many slices, or as many as are fastest."""
+        nvlink, pcie = (replace(part, given=slices) for part in (self.nvlink, self.pcie))
+        return replace(self, nvlink=nvlink, pcie=pcie)
+
     @property
     def best_rate(self) -> Fraction:
         """The bytes per second that no trees over one kind of links each have together."""
@@ -184,8 +189,7 @@ def form(
     PCIe, it is that of trees over NVLinks. Raises [`InputError`] where there are no trees at all.
     """
     found = of(graph, gpus, collective, root, size, switch_ps=switch_ps, overhead_s=overhead_s)
-    nvlink, pcie = (replace(part, given=slices) for part in (found.nvlink, found.pcie))
-    return written(graph, replace(found, nvlink=nvlink, pcie=pcie), name)
+    return written(graph, found.sliced(slices), name)
 
 
 def written(graph: Graph, hybrid: Hybrid, name: str) -> dict[str, Any]:

@@ -126,8 +126,12 @@ def form(
     none.
     """
     found = of(graph, gpus, collective, root, size, overhead_s=overhead_s)
-    fastest = choice.slices(found.packed, found.packed.trees, size, overhead_s)
-    return plan.form(graph, found.asked, found.packed, slices or fastest, name)
+    return written(graph, found, slices or choice.slices(found.packed, found.packed.trees, size, overhead_s), name)
+
+
+def written(graph: Graph, found: Servers, slices: int, name: str) -> dict[str, Any]:
+    """The plan of trees that are known, with so many slices."""
+    return plan.form(graph, found.asked, found.packed, slices, name)
 
 
 def of(
