@@ -220,6 +220,20 @@ def test_packed_trees_are_those_of_servers(case: Callable[[str, str], Case]) -> 
     assert few > 1.2 * trees
 
 
+def test_gpus_that_no_nvlinks_connect_count_as_servers(case: Callable[[str, str], Case]) -> None:
+    """GPU 3 has none to 4 and 5. Of three groups, each sends two thirds of the vector to each other one, and those two
+    over 6 GB/s between their sockets; a tree over PCIe in their server would send all of it there.
+    """
+    here, size = case("dgx1v(nodes=2)", "3-5,8-10"), 500_000_000
+    found = here.found("all-reduce", 0, size)
+    assert [server.ranks for server in found.servers] == [(0,), (1, 2), (3, 4, 5)]
+    expected = size * 2 / 3 / 6e9
+    assert found.seconds == pytest.approx(expected, rel=0.01)
+    trees, ring = (here.seconds("all-reduce", size, "flow", "--algorithm", name) for name in ("packed-trees", "ring"))
+    assert trees == pytest.approx(expected, rel=0.01)
+    assert trees < 0.7 * ring
+
+
 def test_packed_trees_over_all_links_are_those_of_the_whole_fabric(case: Callable[[str, str], Case]) -> None:
     here, size = case("dgx1v(nodes=2)", THREE_AND_FIVE), 500_000_000
     fabric = here.seconds(

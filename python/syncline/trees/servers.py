@@ -7,7 +7,8 @@ result over its trees. A part of a partition so has one tree over all servers, w
 trees, and the hops between their roots. Slices of it follow one another, so that the phases overlap.
 
 *Local trees.* Where NVLinks connect the GPUs of a server, these are the trees of an all-reduce over NVLinks, which can
-have any GPU as their root; else trees over PCIe. A server with a single GPU needs none.
+have any GPU as their root. Where they do not, there are trees over PCIe, or each group of GPUs that they connect counts
+as a server, whichever is predicted to be faster. A server with a single GPU needs no trees.
 
 *Partitions.* A linear program gives weights to the choices of a local root on each server, so that as much as possible
 passes the links between them: NICs, PCIe to the NICs, the network. It prefers roots that are close to NICs. Servers
@@ -152,18 +153,29 @@ def of(
     if collective not in ABLE:
         raise _refused(f"the three phases do not carry out {collective}", ", ".join(sorted(ABLE)))
     asked = question.asked(graph, gpus, "all")
-    servers = tuple(_server(graph, asked, ranks) for ranks in places)
-    exchange = _Exchange(graph, asked, servers, _traffic(collective, servers, root), collective, root)
     found: list[Servers] = []
-    for partitions in exchange.candidates():
-        packed = exchange.packed(partitions)
-        seconds = choice.seconds(packed, packed.trees, size, overhead_s)
-        found.append(Servers(asked, servers, partitions, packed, seconds))
+    for grouped in dict.fromkeys((tuple(places), tuple(_linked(graph, gpus, places)))):
+        servers = tuple(_server(graph, asked, ranks) for ranks in grouped)
+        exchange = _Exchange(graph, asked, servers, _traffic(collective, servers, root), collective, root)
+        for partitions in exchange.candidates():
+            packed = exchange.packed(partitions)
+            seconds = choice.seconds(packed, packed.trees, size, overhead_s)
+            found.append(Servers(asked, servers, partitions, packed, seconds))
     if not found:
         raise _refused("the GPUs do not all reach each other", "GPUs that reach each other")
     least = min(each.seconds for each in found)
     nearly = [each for each in found if each.seconds <= EQUAL * least]
     return min(nearly, key=lambda each: (len(each.packed.trees), each.seconds))
+
+
+def _linked(graph: Graph, gpus: Sequence[int], places: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    """The same with the GPUs of a server apart that NVLinks do not connect, as if they were in servers of their own:
+    then not all of the vector passes the PCIe between them, and each has NICs of its own.
+    """
+    for ranks in places:
+        place = {gpus[rank]: rank for rank in ranks}
+        for group in components(graph, list(place), NVLINK_CLASSES):
+            yield tuple(sorted(place[gpu] for gpu in group))
 
 
 def _refused(message: str, accepted: str) -> InputError:
