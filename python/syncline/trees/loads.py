@@ -4,7 +4,7 @@ A packing counts bytes: it is as fast as the fullest link allows if every messag
 to its bytes. Networks give equal shares to connections, a connection being all messages from one GPU to another over
 one way. Where those of a link have unequal loads, the heaviest gets too little while others leave gaps that it cannot
 use, since trees pass on slice by slice. `factor` counts with equal shares, which is exact where loads are equal and
-careful elsewhere.
+careful elsewhere; `together` with full links, for trees from and to all GPUs of several servers.
 """
 
 from __future__ import annotations
@@ -66,6 +66,14 @@ def factor(asked: Question, ways: Mapping[Way, Fraction]) -> Fraction:
     capacity = {(src, dst): rate for src, dst, rate in asked.arcs}
     loads = on_links(ways).items()
     return min(Fraction(capacity[link]) / (len(each) * max(each)) for link, each in loads)
+
+
+def together(asked: Question, ways: Mapping[Way, Fraction]) -> Fraction:
+    """The same where a link is full as long as any connection has something to send. So it is where all GPUs send over
+    many trees, of which none waits for another one: heavy connections take what light ones leave.
+    """
+    capacity = {(src, dst): rate for src, dst, rate in asked.arcs}
+    return min(Fraction(capacity[link]) / sum(each) for link, each in on_links(ways).items())
 
 
 def at_equal_shares(asked: Question, packing: Packing) -> Packing:

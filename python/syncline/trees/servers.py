@@ -322,7 +322,8 @@ class _Exchange:
             partition = partitions[at[0] or 0]
             trees += self._trees(arcs, partition.roots, local, Fraction(high - low, parts))
         packed = Packing(self.collective, (tuple(range(len(self.asked.gpus))),), None, *arcs.both(), tuple(trees))
-        rate = loads.factor(self.asked, loads.connections(packed, packed.trees))
+        share = loads.together if TASKS[self.collective] == "from-all" else loads.factor
+        rate = share(self.asked, loads.connections(packed, packed.trees))
         return _in_whole_links(self.graph, packed, rate)
 
     def _rate(self, partitions: Sequence[Partition]) -> Fraction:
