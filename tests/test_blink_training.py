@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, permutations
+from pathlib import Path
 
 import pytest
 
+from support.command import Ended
 from syncline import document, studies
 from syncline.fabric import notation
 from syncline.fabric.machines import MACHINES
 from syncline.reproduce import blink_theory, blink_training
 from syncline.reproduce.runs import Runs
+from syncline.schedules import blink
+from syncline.schedules.plan import dumps
 from syncline.sweep.file import load
 from syncline.trees import packing, question
+
+Command = Callable[..., Ended]
 
 
 def _gpus(text: str) -> tuple[int, ...]:
@@ -114,3 +122,39 @@ def test_one_gpu_and_two(gpus: str, communicates: bool) -> None:
     summary = Runs().result(blink_training.run("ResNet-18", gpus, "NCCL")).summary
     assert (summary["exposed_ps"] > 0) == communicates
     assert summary["total_ps"] == summary["compute_ps"] + summary["exposed_ps"]
+
+
+def test_horovod_reduces_on_each_server_before_it_sends(tmp_path: Path, syncline_command: Command) -> None:
+    """Over rings of NVLinks: a pipeline of 16 parts on both ways around rings of 5, the NIC, and the same back."""
+    nvlink, nic, size = 0.94 * 25e9, 5e9, 100_000_000
+    path = tmp_path / "horovod.json"
+    path.write_text(dumps(blink.horovod("horovod", blink.HOROVOD["horovod-3-5-rings"])))
+    assert syncline_command("verify", str(path)).status == 0
+    topology, gpus = (text.partition("=")[2].strip('"') for text in blink_training.SERVERS)
+    assert gpus == "0-2,8-12"
+    where = ["--machine", topology, "--gpus", "0-2,8-10,12,13", "--backend", "flow", "--plan", str(path)]
+    ended = syncline_command("collective", "all-reduce", "--size", f"{size}B", *where, "--json")
+    assert ended.status == 0, ended.err
+    each = blink.HOROVOD_PARTS // 2
+    within = size / 2 / nvlink * (each + 3) / each
+    assert json.loads(ended.out)["time_s"] == pytest.approx(2 * within + size / nic, rel=0.01)
+
+
+@pytest.mark.parametrize("name", blink.HOROVOD)
+def test_rings_of_horovod_are_those_of_nvlinks(name: str) -> None:
+    """Except that of GPUs 0 to 4, which have none, and whose ring goes along the ranks."""
+    machine = MACHINES["dgx1v"]
+    linked = {frozenset((a, b)) for a, b, _ in machine.pairs}
+    second = {"horovod-3-5": (0, 1, 2, 3, 4), "horovod-3-5-rings": (0, 1, 2, 4, 5)}[name]
+    gpus = (0, 1, 2, *second)
+    for rings in blink.HOROVOD[name]:
+        for ring in rings:
+            around = [frozenset((gpus[a], gpus[b])) for a, b in zip(ring, (*ring[1:], ring[0]), strict=True)]
+            if name == "horovod-3-5" and len(ring) == 5:
+                assert ring == (3, 4, 5, 6, 7)
+                assert not any(
+                    all(frozenset(pair) in linked for pair in zip(order, (*order[1:], order[0]), strict=True))
+                    for order in permutations(second)
+                )
+            else:
+                assert all(hop in linked for hop in around)

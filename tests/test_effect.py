@@ -138,6 +138,7 @@ OTHER: Final[dict[str, Any]] = {
     "collective.plan": "ring8.json",
     "collective.per_dimension": ["direct", "halving-doubling"],
     "collective.slices": 3,
+    "collective.slice": "300kB",
     "collective.padding": "none",
     "collective.scheduling": "fifo",
     "collective.priority": ["all-to-all"],

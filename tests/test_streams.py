@@ -97,7 +97,7 @@ def test_the_files_of_the_package_are_those_that_are_made() -> None:
 
 def test_plans_hold_what_they_promise(syncline_command: Command) -> None:
     schedules = [path for path in sorted(blink.FOLDER.iterdir()) if path.name != "mimo.json"]
-    assert len(schedules) == 28
+    assert len(schedules) == 30
     for path in schedules:
         assert syncline_command("verify", str(path)).status == 0, path
 

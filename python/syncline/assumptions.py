@@ -171,6 +171,8 @@ def _meant(variant: Variant) -> Iterator[str]:
     collective, workload = experiment.collective, experiment.workload
     if variant.choice is not None:
         yield f"collective.algorithm = {variant.choice.chosen} (auto: {variant.choice.because})"
+    if variant.tuning is not None:
+        yield f"collective.slice = {variant.tuning.slice_bytes}B (miad: {variant.tuning.because})"
     if experiment.lanes != collective.lanes:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
@@ -237,6 +239,8 @@ def _defaults(
                 yield "collective.chunk = whole (default: packed-trees cuts it into slices)"
             elif name == "chunk" and value.chunk is None and value.chunks is None:
                 yield f"collective.chunk = {DEFAULT_CHUNK // 1024}KiB (default)"
+            continue
+        if isinstance(value, Collective) and (name == "slice" or (name == "slices" and value.slice is not None)):
             continue
         if name in UNNAMED:
             continue

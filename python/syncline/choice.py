@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from syncline import facts, trials
+from syncline import facts, trials, tuning
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
@@ -34,16 +34,17 @@ from syncline.trials import Basis, Candidate
 
 SAME: Final = facts.Names(lambda engine: (a.name for a in engine.algorithms.values() if a.same_as))
 """Other names of algorithms that are candidates."""
-WINDOW: Final = 10**12
-"""Utilisation windows of trials, of which nobody reads any: one each second."""
-
 _lock = threading.Lock()
 _settled: dict[str, tuple[Variant, Choice]] = {}
 
 
 def settled(study: Study) -> Study:
-    """The study with every `auto` replaced by what it stands for. Raises [`InputError`] where nothing is possible."""
-    return replace(study, variants=tuple(_settled_variant(variant) for variant in study.variants))
+    """The study with every `auto` replaced by what it stands for, and sizes of slices found where that is asked for.
+
+    Raises [`InputError`] where nothing is possible.
+    """
+    variants = tuple(tuning.settled(_settled_variant(variant)) for variant in study.variants)
+    return replace(study, variants=variants)
 
 
 def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
@@ -137,16 +138,6 @@ def _nothing_possible(variant: Variant, slot: _Slot, found: Sequence[Candidate])
     return InputError(everywhere or [replace(asked, message=f"{asked.message}: {reasons}")])
 
 
-def _trial(variant: Variant) -> Variant:
-    """The variant without what is only looked at."""
-    experiment = variant.experiment
-    update = {
-        "output": experiment.output.model_copy(update={"trace_npus": [], "window": WINDOW}),
-        "fold": "auto" if experiment.fold == "off" else experiment.fold,  # folding changes no result
-    }
-    return replace(variant, experiment=experiment.model_copy(update=update))
-
-
 def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[Candidate], str]:
     """The candidates with their times, and where these are from. Trials on the backend of the experiment may cost so
     much work, those on a cheaper one a quarter of what those before it may.
@@ -160,7 +151,7 @@ def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[
         best = next(iter(_ranked([candidate for candidate in found if candidate.is_complete])), None)
         wanted = {c.name for c in found if c is best or _is_open(c)}
         taken = [(name, variant) for name, variant in variants if best is None or name in wanted]
-        entries = [(name, _on(_trial(variant), network)) for name, variant in taken]
+        entries = [(name, _on(trials.unwatched(variant), network)) for name, variant in taken]
         raced = trials.race([trials.previewed(name, variant) for name, variant in entries], work, charged=charged)
         work //= 4
         if best is not None:

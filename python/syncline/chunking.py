@@ -44,7 +44,7 @@ def miad(
     *,
     start: int = MB,
     factor: int = 2,
-    step: int = MB,
+    step: int | Callable[[int], int] = MB,
     largest: int | None = None,
 ) -> list[Trial]:
     """Multiple increase, additive decrease: the chunk sizes of iterations until throughput is steady.
@@ -52,9 +52,10 @@ def miad(
     `measure` gives the throughput with chunks of so many bytes. The size is multiplied by `factor` as long as that
     rises, and lowered by `step` once it has fallen, as long as that raises it again. It ends when a change of the size
     changes the throughput by less than a share of `STEADY`, or a step down lowers it. `largest` is the size of all
-    data, since no chunk is larger.
+    data, since no chunk is larger. `step` may also be a function: the size that is tried after another one on the way
+    down, or nothing below the smallest one.
     """
-    if start <= 0 or factor < 2 or step <= 0:
+    if start <= 0 or factor < 2 or (isinstance(step, int) and step <= 0):
         raise ValueError("start and step are positive, and factor is at least 2")
     history = [Trial(start, measure(start))]
     while largest is None or history[-1].chunk < largest:
@@ -68,9 +69,12 @@ def miad(
             break
     else:
         return history
-    while history[-1].chunk > step:
+    while True:
         before = history[-1]
-        history.append(Trial(before.chunk - step, measure(before.chunk - step)))
+        chunk = step(before.chunk) if callable(step) else before.chunk - step
+        if chunk <= 0:
+            break
+        history.append(Trial(chunk, measure(chunk)))
         if history[-1].throughput < before.throughput * (1 + STEADY):
             break
     return history

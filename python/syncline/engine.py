@@ -317,6 +317,21 @@ def trees(variant: Variant) -> list[planned.Shown]:
     return list(planned.shown(experiment, specified, _core.asked))
 
 
+def largest_sliced(variant: Variant) -> int:
+    """Bytes of the largest chunk that packed trees cut into slices; 0 if there is none."""
+    experiment = effective(variant.experiment)
+    specified = _without_trees(experiment, variant.astra_text)
+    if not planned.is_wanted(specified):
+        return 0
+    from syncline import _core
+
+    with _explained(variant, json.dumps(specified)):
+        try:
+            return planned.largest(experiment, specified, _core.asked)
+        except planned.TreesError as error:
+            raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
+
+
 def _without_trees(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
     """The engine's description, without the plans of trees that it asks for."""
     return {
@@ -444,6 +459,10 @@ def _of_family(usual: Collective, own: dict[str, Any]) -> Collective:
         changes.setdefault("chunk", None)
     if "chunk" in changes:
         changes.setdefault("chunks", None)
+    if "slice" in changes:
+        changes.setdefault("slices", None)
+    if "slices" in changes:
+        changes.setdefault("slice", None)
     return usual.model_copy(update=changes)
 
 
@@ -469,7 +488,7 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
         "algorithm": others.get(collective.algorithm, collective.algorithm),
         "algorithms": [(kind, others.get(name, name)) for kind, name in collective.algorithms.items()],
         "per_dimension": collective.per_dimension,
-        "slices": collective.slices or 0,
+        "slices": collective.slices if isinstance(collective.slices, int) else 0,
         "padding": collective.padding == "equal",
         "chunking": chunking,
         "inflight": collective.inflight,

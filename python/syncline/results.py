@@ -16,6 +16,7 @@ from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
+from syncline.schema.packed import MIAD
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, ModelWorkload
 
 SCHEMA_VERSION: Final = 1
@@ -266,6 +267,13 @@ def algorithm(variant: Variant) -> Document:
             "chosen": variant.choice.chosen,
             "because": variant.choice.because,
             "candidates": list(variant.choice.candidates),
+        }
+    if variant.tuning is not None:
+        found["slices_choice"] = {
+            "by": MIAD,
+            "slice_bytes": variant.tuning.slice_bytes,
+            "because": variant.tuning.because,
+            "iterations": list(variant.tuning.iterations),
         }
     return found
 

@@ -45,6 +45,8 @@ LARGEST_PART: Final = 4
 """Estimates are made from one over this of the size at most."""
 COARSE: Final = (64, 32)
 """How much larger the chunks of estimates of training are."""
+WINDOW: Final = 10**12
+"""Utilisation windows of trials, of which nobody reads any: one each second."""
 
 
 class Basis(Enum):
@@ -85,6 +87,16 @@ class Candidate:
     def is_complete(self) -> bool:
         """Whether its time is that of a complete run."""
         return self.basis is Basis.COMPLETE
+
+
+def unwatched(variant: Variant) -> Variant:
+    """The variant without what is only looked at."""
+    experiment = variant.experiment
+    update = {
+        "output": experiment.output.model_copy(update={"trace_npus": [], "window": WINDOW}),
+        "fold": "auto" if experiment.fold == "off" else experiment.fold,  # folding changes no result
+    }
+    return replace(variant, experiment=experiment.model_copy(update=update))
 
 
 def previewed(name: str, variant: Variant) -> Candidate:

@@ -25,7 +25,7 @@ from syncline.trees.hybrid import Hybrid
 Command = Callable[..., Ended]
 
 GB = 10**9
-KINDS = ("broadcast", "reduce", "all-reduce", "all-gather", "reduce-scatter")
+KINDS = ("broadcast", "reduce", "all-reduce", "all-gather", "reduce-scatter", "scatter", "gather")
 BARE = ("copy_overhead", "kernel_overhead", "event_overhead")
 WHERE = ((0, 1, 2), (0, 1, 4), (0, 1, 2, 3), tuple(range(7)), tuple(range(8)))
 
@@ -216,10 +216,9 @@ class TestCommand:
             (("--format", "mscclpp-json"), "MSCCL++ do not say over which links"),
             (("--switch-latency", "3"), "--switch-latency: the unit is missing"),
             (("--switch-latency", "-3us"), "--switch-latency"),
-            (("--objective", "trees"), "--objective: hybrid trees are neither drawn nor compared"),
-            (("--svg", "x.svg"), "--svg: hybrid trees are neither drawn nor compared"),
-            (("--collective", "scatter", "--format", "plan"), "do not carry this out yet"),
-            (("--compare",), "--compare: hybrid trees"),
+            (("--objective", "trees"), "--objective: hybrid trees are those of some GPUs"),
+            (("--root", "auto"), "--root: hybrid trees are those of some GPUs, and of one root"),
+            (("--compare", "--switch-latency", "3us"), "with the endpoint ideal, nothing waits for peer access"),
             (("--sweep", "allocations"), "--sweep: hybrid trees"),
             (("--links", "nvlink", "--switch-latency", "3us"), "--links hybrid beside it"),
             (("--gpus", "4", "--format", "plan"), "there is only one"),
@@ -229,6 +228,45 @@ class TestCommand:
         ended = syncline_command(*self.LINE, *more)
         assert (ended.status, ended.out) == (2, "")
         assert said in ended.err
+
+    def test_trees_of_both_kinds_are_drawn(self, tmp_path: Path, syncline_command: Command) -> None:
+        picture, page = tmp_path / "trees.svg", tmp_path / "trees.html"
+        ended = syncline_command(*self.LINE, "--svg", str(picture), "--html", str(page), "--json")
+        assert ended.status == 0, ended.err
+        nvlink, pcie = json.loads(ended.out)["parts"]
+        drawn = picture.read_text()
+        for number, (tree, over) in enumerate(
+            [*((tree, "NVLinks") for tree in nvlink["trees"]), *((tree, "PCIe") for tree in pcie["trees"])], start=1
+        ):
+            assert drawn.count(f"<title>tree {number} over {over}: ") == len(tree["edges"])
+        text = page.read_text()
+        assert "Trees over NVLinks" in text
+        assert "Trees over PCIe" in text
+        assert text.count('class="trees-drawn"') == 2
+
+    def test_a_picture_without_pcie_is_that_of_nvlinks(self, tmp_path: Path, syncline_command: Command) -> None:
+        path = tmp_path / "trees.svg"
+        assert syncline_command(*self.LINE, "--switch-latency", "1s", "--svg", str(path)).status == 0
+        assert "over PCIe" not in path.read_text()
+
+    @pytest.mark.parametrize("endpoint", ["ideal", "streams"])
+    def test_they_are_compared_with_trees_over_nvlinks(self, endpoint: str, syncline_command: Command) -> None:
+        document = json.loads(syncline_command(*self.LINE, "--compare", "--endpoint", endpoint, "--json").out)
+        both, only, ring, *_, bound = document["comparison"]
+        assert (both["name"], only["name"]) == ("hybrid trees", "trees over NVLinks alone")
+        assert both["over"] == ["NVLink", "PCIe", "QPI"]
+        assert only["over"] == ["NVLink"]
+        assert both["time_s"] == pytest.approx(document["predicted_time_s"], rel=0.02)
+        assert bound["time_s"] < both["time_s"] < only["time_s"] < ring["time_s"]
+        assert both["theory_bytes_per_s"] == 31e9 == bound["theory_bytes_per_s"]
+        assert document["switch_s"] == (0.0 if endpoint == "ideal" else pytest.approx(3 * PEER_ACCESS_PS * 1e-12))
+        if endpoint == "ideal":
+            assert both["share_of_bound"] == pytest.approx(1, rel=0.01)
+
+    def test_a_comparison_has_the_latency_that_is_given(self, syncline_command: Command) -> None:
+        line = (*self.LINE, "--compare", "--endpoint", "streams", "--json", "--switch-latency")
+        short, long = (json.loads(syncline_command(*line, latency).out)["comparison"][0] for latency in ("0s", "1ms"))
+        assert short["time_s"] < long["time_s"]
 
     def test_execution_plans_where_nothing_goes_over_pcie(self, syncline_command: Command) -> None:
         ended = syncline_command(*self.LINE, "--switch-latency", "1s", "--format", "mscclpp-json")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import pytest
@@ -14,6 +15,7 @@ from support.experiments import study
 from syncline import choice, engine
 from syncline.chunking import MB, miad
 from syncline.errors import InputError
+from syncline.trees import hybrid, planned, servers
 
 Command = Callable[..., Ended]
 
@@ -198,3 +200,39 @@ def test_trees_over_all_links_take_pcie_beside_nvlinks(gpus: str, links: float) 
     }
     assert throughput["all"] == pytest.approx(links, rel=0.01)
     assert throughput["auto"] < 0.85 * throughput["all"]
+
+
+@pytest.mark.parametrize(
+    ("module", "text"),
+    [
+        (servers, collective('"dgx1v(nodes=2)"', "3MB").replace("network", 'gpus: "0-2,8-12"\nnetwork', 1)),
+        (
+            hybrid,
+            collective("dgx1v", "3MB")
+            .replace("network", 'gpus: "0-2"\nnetwork', 1)
+            .replace("trees}", "trees, trees: {links: hybrid}}"),
+        ),
+    ],
+)
+def test_a_page_has_the_trees_that_the_run_found(
+    module: ModuleType, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not looked for a second time, nor for another number of slices."""
+    planned._of_network.cache_clear()
+    looked: list[object] = []
+    of = module.of
+
+    def counted(*where: Any, **how: Any) -> Any:
+        looked.append(where)
+        return of(*where, **how)
+
+    monkeypatch.setattr(module, "of", counted)
+    (variant,) = study(text).variants
+    engine.run(variant)
+    assert len(looked) == 1
+    shown = engine.trees(variant)
+    assert shown
+    assert all(each.best.packing.trees for each in shown)
+    (sliced,) = study(text.replace("packed-trees", "packed-trees, slices: 3")).variants
+    engine.run(sliced)
+    assert len(looked) == 1

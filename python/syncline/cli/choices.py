@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from syncline import text_units
 from syncline.networks import timeouts
 
 
 def sentences(runs: Iterable[dict[str, Any]], *, named: bool) -> list[str]:
-    """One for each run, or entry of a document, that left its algorithm open; `named` says which run it is about."""
+    """One for each run, or entry of a document, that left its algorithm open, and one for each that left its slices
+    open; `named` says which run it is about.
+    """
     found: list[str] = []
     for run in runs:
         choice = run.get("algorithm_choice")
         if choice is not None:
             of = f"{run['name']}: " if named else ""
             found.append(f"{of}auto chose {choice['chosen']}: {choice['because']}")
+        sliced = run.get("slices_choice")
+        if sliced is not None:
+            of = f"{run['name']}: " if named else ""
+            size = text_units.size(sliced["slice_bytes"])
+            found.append(f"{of}{sliced['by'].upper()} chose slices of {size}, {sliced['because']}")
     return found
 
 

@@ -29,6 +29,7 @@ def collective(
     backend: options.Backend = None,
     padding: options.Padding = None,
     chunk: options.Chunk = None,
+    slices: options.Slices = None,
     inflight: options.Inflight = None,
     set_: options.Set = None,
     json: options.AsJson = False,
@@ -49,6 +50,7 @@ def collective(
       syncline collective all-reduce --size 64MB --topology "Ring(4)_Ring(8)" --endpoint ace --backend packet
       syncline collective all-reduce --size 64MB --machine dgx-h100 --endpoint switch-offload
       syncline collective all-reduce --size 500MB --machine dgx1v --algorithm packed-trees --backend flow
+      syncline collective all-reduce --size 500MB --machine dgx1v --algorithm packed-trees --slices miad
       syncline collective all-reduce --size 64MB --topology "Ring(4)" --plan examples/plans/ring4.xml
 
     By default, the collective runs on the analytical backend with the ideal endpoint, as one chunk over all
@@ -72,6 +74,7 @@ def collective(
         plan=plan,
         padding=padding,
         chunk=chunk,
+        slices=slices,
         inflight=inflight,
         fold=fold,
     )

@@ -11,10 +11,13 @@ import typer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from syncline.cli.trees_compare import Case
     from syncline.errors import Problem
     from syncline.fabric.graph import Graph
-    from syncline.trees.hybrid import Hybrid
+    from syncline.fabric.machines import Cluster
+    from syncline.trees.hybrid import Hybrid, Part
     from syncline.trees.packing import Collective
 
 NAME: Final = "hybrid"
@@ -44,7 +47,8 @@ class Given:
     """What switching peer access takes."""
     alone: tuple[tuple[str, object], ...]
     """Options that have nothing to do with hybrid trees, and whether they are given."""
-    sweep: str | None
+    endpoint: str | None
+    """That of a comparison, if there is one."""
 
     def problems(self) -> list[Problem]:
         """What is wrong with options beside these links, or with those of these links beside others."""
@@ -56,11 +60,21 @@ class Given:
                 message = "peer access is switched for trees over both kinds of links"
                 found += command_line(FLAG, self.latency, message, "--links hybrid beside it").problems
             return found
-        for flag, given in (*self.alone, ("--sweep", self.sweep)):
+        for flag, given in self.alone:
             if given:
-                message = "hybrid trees are neither drawn nor compared, and are those that are predicted to be fastest"
+                message = "hybrid trees are those of some GPUs, and of one root, that are predicted to be fastest"
                 found += command_line(flag, None, message, "--links nvlink, pcie or all beside it").problems
+        if self.latency is not None and self._never_waits:
+            message = f"with the endpoint {self.endpoint}, nothing waits for peer access"
+            found += command_line(FLAG, self.latency, message, "--endpoint streams beside it").problems
         return [*found, *self._switch_ps()[1]]
+
+    @property
+    def _never_waits(self) -> bool:
+        """Whether trees are compared with an endpoint for which peer access costs nothing."""
+        from syncline.cli import trees_compare
+
+        return self.endpoint in trees_compare.ENDPOINTS and not trees_compare.waits_for_peer_access(self.endpoint)
 
     def _switch_ps(self) -> tuple[int, list[Problem]]:
         """What peer access costs for each GPU, and what is wrong with how that is given."""
@@ -69,7 +83,7 @@ class Given:
         from syncline.errors import command_line
 
         if self.latency is None:
-            return PEER_ACCESS_PS, []
+            return 0 if self._never_waits else PEER_ACCESS_PS, []
         try:
             return quantities.time(self.latency, zero=True), []
         except quantities.QuantityError as error:
@@ -91,9 +105,6 @@ def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[st
     from syncline.trees import hybrid
 
     collective = found.nvlink.packed.collective
-    if collective not in hybrid.ABLE:
-        kinds = ", ".join(sorted(hybrid.ABLE))
-        raise command_line("--collective", collective, "plans of hybrid trees do not carry this out yet", kinds)
     if not (found.nvlink.packed.trees or found.pcie.packed.trees):
         message = "there are no trees: neither NVLinks nor PCIe connect these GPUs, or there is only one"
         raise command_line("--gpus", gpus, message, "GPUs that reach each other")
@@ -105,22 +116,44 @@ def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[st
     return hybrid.written(graph, found, name) if format_ == "plan" else hybrid.in_one_slice(graph, found, name)
 
 
-def _document(graph: Graph, gpus: Sequence[int], found: Hybrid) -> dict[str, Any]:
-    """Both parts and what is predicted of them."""
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What is to be shown of hybrid trees beside the document."""
+
+    svg: Path | None
+    html: Path | None
+    compared: Case | None
+    """How they are compared, if they are."""
+    cluster: Cluster | None
+    """The machine, where it has a name."""
+
+
+def _described(graph: Graph, found: Hybrid) -> list[tuple[Part, dict[str, Any]]]:
+    """Both parts, with what there is to say of their trees."""
     from syncline.trees import document as documents
     from syncline.trees.choice import Best, Goal
 
     parts = []
     for part in (found.nvlink, found.pcie):
         goal = Goal("time", part.size, overhead_s=part.overhead_s)
-        whole = documents.of(graph, part.asked, Best(part.packed, None), goal)
-        parts.append({name: whole[name] for name in OF_PARTS} | {"predicted_time_s": _finite(part.seconds)})
+        parts.append((part, documents.of(graph, part.asked, Best(part.packed, None), goal)))
+    return parts
+
+
+def _document(graph: Graph, gpus: Sequence[int], found: Hybrid, shown: Shown) -> dict[str, Any]:
+    """Both parts and what is predicted of them."""
+    described = _described(graph, found)
+    parts = [
+        {name: whole[name] for name in OF_PARTS} | {"predicted_time_s": _finite(part.seconds)}
+        for part, whole in described
+    ]
+    whole = described[0][1]
     only = found.nvlink.seconds_of(found.size) if found.nvlink.packed.trees else None
     warnings = list(graph.warnings)
     for part, name in ((found.nvlink, "NVLinks"), (found.pcie, "PCIe")):
         if not part.packed.trees and len(gpus) > 1:
             warnings.append(f"the GPUs do not all reach each other over {name}")
-    return {
+    document = {
         **{name: whole[name] for name in OF_BOTH},
         "links": NAME,
         "size_bytes": found.size,
@@ -131,21 +164,56 @@ def _document(graph: Graph, gpus: Sequence[int], found: Hybrid) -> dict[str, Any
         "parts": parts,
         "warnings": warnings,
     }
+    if shown.compared is not None:
+        from syncline.cli import trees_compare
+
+        case = shown.compared
+        document["fidelity"] = {"backend": case.backend, "endpoint": case.endpoint}
+        document["comparison"] = trees_compare.of_hybrid(case, graph, found, shown.cluster)
+        document["warnings"] += trees_compare.warnings(document["comparison"], case.backend)
+    return document
+
+
+def picture(graph: Graph, found: Hybrid) -> str:
+    """Both sets of trees as SVG, those over PCIe with double lines."""
+    from syncline.fabric.svg import render
+    from syncline.trees import picture as pictures
+
+    parts = [
+        pictures.Part(part.asked, part.packed, " over PCIe" if over_pcie else " over NVLinks", over_pcie)
+        for part, over_pcie in ((found.nvlink, False), (found.pcie, True))
+        if part in found.used
+    ]
+    return render(pictures.of_parts(graph, parts or [pictures.Part(found.nvlink.asked, found.nvlink.packed)]))
 
 
 def _finite(seconds: float) -> float | None:
     return seconds if seconds < float("inf") else None
 
 
-def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json: bool) -> int:
-    """Prints the document, or a table of it, and returns the exit status."""
+def show(graph: Graph, gpus: Sequence[int], found: Hybrid, shown: Shown, began: float, *, json: bool) -> int:
+    """Prints the document, or a table of it, writes the files and returns the exit status."""
     from syncline import results
+    from syncline.cli import trees_page
 
-    document = _document(graph, gpus, found)
+    document = _document(graph, gpus, found, shown)
     document["cost"] = results.cost(time.monotonic() - began, [])
     if json:
         print(results.dumps(document))
-        return 0
+    else:
+        _print(document, gpus)
+    if shown.svg is not None:
+        trees_page.draw(shown.svg, len(gpus), lambda: picture(graph, found))
+    if shown.html is not None:
+        from syncline.cli import trees_options
+        from syncline.trees import hybrid_page
+
+        described = [(part, whole) for part, whole in _described(graph, found) if part in found.used]
+        trees_page.save(shown.html, hybrid_page.build(graph, described, document, trees_options.typed()))
+    return 0
+
+
+def _print(document: dict[str, Any], gpus: Sequence[int]) -> None:
     from syncline import text_units
     from syncline.cli import tables
 
@@ -167,9 +235,12 @@ def show(graph: Graph, gpus: Sequence[int], found: Hybrid, began: float, *, json
             print(
                 f"  {part['links']}, root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}"
             )
+    if document.get("comparison"):
+        from syncline.cli import trees_compare
+
+        trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
-    return 0
 
 
 def _seconds(seconds: float | None) -> str:

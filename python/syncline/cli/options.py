@@ -38,6 +38,13 @@ Fold = Annotated[
     ),
 ]
 Chunk = Annotated[str | None, typer.Option(metavar="SIZE", help="Size of a chunk, such as 64KiB.")]
+Slices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="auto|miad|N",
+        help="Slices of trees and chains; miad: a size found over iterations before the run, of packed-trees only.",
+    ),
+]
 Inflight = Annotated[int | None, typer.Option(help="The most chunks that an NPU has in flight.")]
 Endpoint = Annotated[
     str | None,

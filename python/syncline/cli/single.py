@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 DEFAULT_BACKEND = "analytical"
 DEFAULT_ENDPOINT = "ideal"
+MOST_DIGITS = 20
 FABRICS = '--topology "Torus(4,8,4)", --machine dgx-a100 or --topology-file FILE'
 
 Kind = Annotated[
@@ -71,6 +72,7 @@ class Flags:
     plan: str | None = None
     padding: str | None = None
     chunk: str | None = None
+    slices: str | None = None
     inflight: int | None = None
     fold: str | None = None
     fabrics: str = FABRICS
@@ -136,6 +138,11 @@ def _at(tree: Mapping, path: tuple[str, str]) -> Node | None:
     return getattr(section, "entries", {}).get(path[1])
 
 
+def _number(text: str | None) -> str | int | None:
+    """A number, if the text is one, as in a file."""
+    return int(text) if text is not None and text.isdecimal() and len(text) < MOST_DIGITS else text
+
+
 def _tree(flags: Flags) -> tuple[Mapping, dict[tuple[str, str], str]]:
     """The experiment that the flags describe, and where the values come from that they left open, by path."""
     from syncline import profiles
@@ -154,6 +161,7 @@ def _tree(flags: Flags) -> tuple[Mapping, dict[tuple[str, str], str]]:
         "algorithm": flags.algorithm,
         "padding": flags.padding,
         "chunk": flags.chunk,
+        "slices": _number(flags.slices),
         "inflight": flags.inflight,
     }
     cut: dict[str, Node] = {key: flag(f"--{key}", value) for key, value in given.items() if value is not None}

@@ -14,7 +14,9 @@ import typer
 from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
+    from syncline.cli.trees_compare import Case
     from syncline.fabric.graph import Graph
+    from syncline.trees.hybrid import Hybrid
     from syncline.trees.packing import Packing
     from syncline.trees.question import Question
 
@@ -143,10 +145,11 @@ def trees(
         links,
         switch_latency,
         alone=(
-            *(("--objective", objective != "time"), ("--svg", svg), ("--html", html), ("--compare", compare)),
+            ("--objective", objective != "time"),
             ("--root", root == "auto"),
+            ("--sweep", sweep),
         ),
-        sweep=sweep,
+        endpoint=(endpoint or single.DEFAULT_ENDPOINT) if compare else None,
     )
     problems += both.problems()
     problems += _format_problems(format_, output if sweep is None else None, json)
@@ -155,7 +158,7 @@ def trees(
     problems += [*wrong, *of_overhead]
     from syncline import results
     from syncline.cli import trees_compare
-    from syncline.trees import choice, packing, question
+    from syncline.trees import choice, packing, picture, question
     from syncline.trees import document as documents
 
     costly = (
@@ -172,15 +175,6 @@ def trees(
     problems += packed_trees.too_many(chosen_gpus, gpus, fewer, most)
     if problems:
         raise InputError(problems)
-    if links == hybrid_trees.NAME:
-        assumed_s = choice.OVERHEAD_S if overhead_s is None else overhead_s
-        parts = both.trees(graph, chosen_gpus, kind, place if isinstance(place, int) else 0, bytes_, assumed_s)
-        if format_ == JSON:
-            return hybrid_trees.show(graph, chosen_gpus, parts, began, json=json)
-        form, of = hybrid_trees.plan(graph, parts, gpus, format_), parts.nvlink
-        where = _Where(kind, size, machine, topology_file, gpus, of.asked, of.packed, assumed_s)
-        return _write(where.written(form, format_), format_, output)
-    asked = question.asked(graph, chosen_gpus, over)
     case = trees_compare.Case(
         kind=kind,
         size=size,
@@ -192,6 +186,13 @@ def trees(
         backend=backend or trees_compare.DEFAULT_BACKEND,
         endpoint=endpoint or single.DEFAULT_ENDPOINT,
     )
+    if links == hybrid_trees.NAME:
+        hybrid = _Hybrid(graph, chosen_gpus, case, both, svg, html, compare)
+        found = hybrid.found(place if isinstance(place, int) else 0, bytes_, overhead_s)
+        if format_ == JSON:
+            return hybrid.show(found, began, json=json)
+        return _write(hybrid.written(found, format_), format_, output)
+    asked = question.asked(graph, chosen_gpus, over)
     goals = trees_compare.Goals(goal, share, over, overhead_s, place)
     if sweep is not None:
         from syncline.cli import trees_sweep
@@ -202,7 +203,7 @@ def trees(
     wish = goals.wish(bytes_, case if compare else None, graph, asked)
     chosen = choice.best(asked, kind, place, wish)
     if svg is not None:
-        _draw(graph, asked, chosen.packing, svg)
+        trees_page.draw(svg, len(chosen_gpus), lambda: picture.svg(graph, asked, chosen.packing))
     if format_ != JSON:
         where = _Where(kind, size, machine, topology_file, gpus, asked, chosen.packing, wish.overhead_s)
         return _write(where.text(graph, format_, bytes_), format_, output)
@@ -214,23 +215,6 @@ def trees(
     if html is not None:
         trees_page.write(html, graph, asked, chosen.packing, document)
     return 0
-
-
-def _draw(graph: Graph, asked: Question, packed: Packing, path: Path) -> None:
-    from syncline import rundir
-    from syncline.errors import command_line
-    from syncline.fabric.circle_layout import MOST_DRAWN
-    from syncline.trees import picture
-
-    if len(asked.gpus) > MOST_DRAWN:
-        message = f"trees of {len(asked.gpus)} GPUs are not drawn"
-        raise command_line("--svg", str(path), message, f"up to {MOST_DRAWN} GPUs")
-    try:
-        rundir.write(path, picture.svg(graph, asked, packed))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--svg", str(path), f"this cannot be written: {reason}") from None
-    print(f"picture: {path}", file=sys.stderr)
 
 
 def _graph(machine: str | None, file: str | None) -> Graph:
@@ -384,6 +368,50 @@ class _Where:
         schedule["name"] = form["name"][: export.MOST_LETTERS]
         schedule["threads"] = export.THREADS
         return msccl_write.write(schedule) if format_ == MSCCL else mscclpp_write.write(schedule)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hybrid:
+    """What is asked of trees over NVLinks and PCIe."""
+
+    graph: Graph
+    gpus: tuple[int, ...]
+    case: Case
+    given: hybrid_trees.Given
+    svg: Path | None
+    html: Path | None
+    compare: bool
+
+    def found(self, root: int, size: int, overhead_s: float | None) -> Hybrid:
+        """The trees. Of those that are compared, a slice costs what it costs at their endpoint, if nothing is said."""
+        from syncline.cli import trees_compare
+        from syncline.trees import choice, question
+
+        if overhead_s is None and self.compare:
+            asked = question.asked(self.graph, self.gpus, "all")
+            overhead_s = trees_compare.slice_overhead_s(self.case.endpoint, self.graph, asked)
+        elif overhead_s is None:
+            overhead_s = choice.OVERHEAD_S
+        return self.given.trees(self.graph, self.gpus, self.case.kind, root, size, overhead_s)  # type: ignore[arg-type]
+
+    def show(self, found: Hybrid, began: float, *, json: bool) -> int:
+        """Prints them and writes what they are drawn into."""
+        from syncline.fabric import notation
+
+        cluster = None if self.case.machine is None else notation.parse(self.case.machine)
+        shown = hybrid_trees.Shown(self.svg, self.html, self.case if self.compare else None, cluster)
+        return hybrid_trees.show(self.graph, self.gpus, found, shown, began, json=json)
+
+    def written(self, found: Hybrid, format_: str) -> str:
+        """The plan as a file."""
+        case, part = self.case, found.nvlink
+        form = hybrid_trees.plan(self.graph, found, case.gpus, format_)
+        if self.svg is not None:
+            trees_page.draw(self.svg, len(self.gpus), lambda: hybrid_trees.picture(self.graph, found))
+        where = _Where(
+            case.kind, case.size, case.machine, case.topology_file, case.gpus, part.asked, part.packed, part.overhead_s
+        )
+        return where.written(form, format_)
 
 
 def _write(text: str, format_: str, output: Path | None) -> int:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from syncline.results import Document
     from syncline.schema.load import Variant
     from syncline.trees.choice import Goal, Objective
+    from syncline.trees.hybrid import Hybrid
     from syncline.trees.packing import Packing
     from syncline.trees.question import Links, Question
 
@@ -43,6 +44,8 @@ SCHEDULES: Final = (
 )
 """What is compared: the algorithm of `syncline collective`, and what it is called in a table."""
 BOUND: Final = "bound of the certificate"
+BOUND_OF_BOTH: Final = "bound of both certificates"
+HYBRID: Final = "hybrid trees"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Goals:
 
         overhead_s = self.overhead_s
         if overhead_s is None:
-            overhead_s = choice.OVERHEAD_S if case is None else _overhead_s(case.endpoint, graph, asked)
+            overhead_s = choice.OVERHEAD_S if case is None else slice_overhead_s(case.endpoint, graph, asked)
         return choice.Goal(self.objective, size, self.threshold, overhead_s)
 
     @property
@@ -110,13 +113,20 @@ class Goals:
         return [f"collective.trees.objective={self.objective}", f"collective.trees.links={self.links}"]
 
 
-def _overhead_s(endpoint: str, graph: Graph, asked: Question) -> float:
+def slice_overhead_s(endpoint: str, graph: Graph, asked: Question) -> float:
     """What a slice costs beside its bytes, as `--algorithm packed-trees` has it."""
     from syncline import endpoints
     from syncline.trees import planned
 
     stated: int | None = endpoints.ENDPOINTS[endpoint](kind=endpoint).slice_overhead
     return (stated or planned.slowest(graph, asked)) / planned.PS_PER_S
+
+
+def waits_for_peer_access(endpoint: str) -> bool:
+    """Whether an endpoint waits where peer access is switched."""
+    from syncline import endpoints
+
+    return "peer_access_latency" in endpoints.ENDPOINTS[endpoint].model_fields
 
 
 def problems(backend: str | None, endpoint: str | None) -> list[Problem]:
@@ -157,7 +167,6 @@ def of(
     quiet: bool = True,
 ) -> list[Document]:
     """An entry for each schedule, and one for the bound. `packing` has the trees that were chosen."""
-    from syncline import bounds
     from syncline.trees import theory
 
     plan = None
@@ -166,7 +175,6 @@ def of(
     if goals.root == "auto" and packing.trees and case.root is not None:
         case = replace(case, root=packing.trees[0].root)
     best = packing.best_rate
-    factor = bounds.bus_bandwidth_factor(case.kind, case.ranks)
     ring = None if cluster is None else theory.ring_rate(cluster, asked.gpus, case.kind)
     rates: dict[str, Fraction | None] = {
         PACKED: packing.rate,
@@ -175,31 +183,77 @@ def of(
     }
     entries = []
     for algorithm, name in SCHEDULES:
-        ran, reason = _simulated(case, algorithm, plan if algorithm == PACKED else None, goals, quiet=quiet)
+        own = Simulation(
+            algorithm, goals.settings if algorithm == PACKED else (), plan if algorithm == PACKED else None
+        )
         entry = _entry(algorithm, name, rates[algorithm])
         if algorithm == "ring" and ring is not None:
             entry["theory_over"] = NVLINK if ring[1] else PCIE
-        if ran is not None:
-            for key in ("over", "time_s", "algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "steps"):
-                entry[key] = ran[key]
-            reached = ran["algorithm_bandwidth_bytes_per_s"]
-            entry["share_of_bound"] = None if reached is None or not best else reached / float(best)
-        entry["reason"] = reason
-        entries.append(entry)
-    bound = _entry(None, BOUND, best if best else None)
+        entries.append(_with_times(entry, case, own, best, quiet=quiet))
+    return [*entries, _bound(case, BOUND, best, size)]
+
+
+def of_hybrid(case: Case, graph: Graph, found: Hybrid, cluster: Cluster | None) -> list[Document]:
+    """The same for trees over NVLinks and PCIe, beside trees over NVLinks alone. The bound is that of both kinds of
+    links together, of which each tree has one.
+    """
+    from syncline.schedules import plan_form
+    from syncline.trees import hybrid, theory
+
+    switch_ps = round(found.switch_s / hybrid.PS / case.ranks)
+    waits = [f"endpoint.peer_access_latency={switch_ps}ps"] if waits_for_peer_access(case.endpoint) else []
+
+    def plan() -> str:
+        return plan_form.dumps(hybrid.written(graph, found, PACKED))
+
+    ring = None if cluster is None else theory.ring_rate(cluster, found.nvlink.asked.gpus, case.kind)
+    nvlinks = found.nvlink.packed.rate
+    both = nvlinks + found.pcie.packed.rate
+    of_trees = [
+        (HYBRID, both, Simulation(PACKED, waits, plan)),
+        ("trees over NVLinks alone", nvlinks, Simulation(PACKED, ("collective.trees.links=nvlink",))),
+    ]
+    entries = []
+    for name, rate, simulation in of_trees:
+        entries.append(_with_times(_entry(PACKED, name, rate), case, simulation, found.best_rate))
+    for algorithm, name in SCHEDULES[1:]:
+        entry = _entry(algorithm, name, ring[0] if algorithm == "ring" and ring is not None else None)
+        if algorithm == "ring" and ring is not None:
+            entry["theory_over"] = NVLINK if ring[1] else PCIE
+        entries.append(_with_times(entry, case, Simulation(algorithm), found.best_rate))
+    return [*entries, _bound(case, BOUND_OF_BOTH, found.best_rate, found.size)]
+
+
+def _with_times(
+    entry: Document, case: Case, simulation: Simulation, best: Fraction, *, quiet: bool = False
+) -> Document:
+    """The entry of a schedule with what its simulation says; `best` is the bound."""
+    ran, reason = _simulated(case, simulation, quiet=quiet)
+    if ran is not None:
+        for key in ("over", "time_s", "algorithm_bandwidth_bytes_per_s", "bus_bandwidth_bytes_per_s", "steps"):
+            entry[key] = ran[key]
+        reached = ran["algorithm_bandwidth_bytes_per_s"]
+        entry["share_of_bound"] = None if reached is None or not best else reached / float(best)
+    entry["reason"] = reason
+    return entry
+
+
+def _bound(case: Case, name: str, best: Fraction, size: int) -> Document:
+    """The entry of the bound."""
+    from syncline import bounds
+
+    bound = _entry(None, name, best if best else None)
     if best:
         rate = float(best)
         bound |= {
             "time_s": size / rate,
             "algorithm_bandwidth_bytes_per_s": rate,
-            "bus_bandwidth_bytes_per_s": rate * float(factor),
+            "bus_bandwidth_bytes_per_s": rate * float(bounds.bus_bandwidth_factor(case.kind, case.ranks)),
             "share_of_bound": 1.0,
         }
-    elif packing.bound is None:
-        bound["reason"] = ALONE
     else:
-        bound["reason"] = "the links that trees may use do not connect these GPUs"
-    return [*entries, bound]
+        bound["reason"] = ALONE if case.ranks == 1 else "the links that trees may use do not connect these GPUs"
+    return bound
 
 
 def warnings(entries: Sequence[Document], backend: str) -> list[str]:
@@ -230,9 +284,17 @@ def _entry(algorithm: str | None, name: str, rate: Fraction | None) -> Document:
     }
 
 
-def _simulated(
-    case: Case, algorithm: str, plan: Callable[[], str] | None, goals: Goals, *, quiet: bool
-) -> tuple[Document | None, str | None]:
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What is simulated for an entry."""
+
+    algorithm: str
+    settings: Sequence[str] = ()
+    plan: Callable[[], str] | None = None
+    """In place of the algorithm; settings of its trees are then of no use, and those of the endpoint count."""
+
+
+def _simulated(case: Case, simulation: Simulation, *, quiet: bool) -> tuple[Document | None, str | None]:
     """What `syncline collective` says of an algorithm, or of a plan in its place; or why it says nothing."""
     from syncline import engine, estimate, results, runner
     from syncline.errors import InputError
@@ -241,17 +303,18 @@ def _simulated(
         return None, ALONE
     try:
         with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
-            flags, settings = case.flags(algorithm), goals.settings if algorithm == PACKED else []
-            if plan is not None:
+            flags, settings = case.flags(simulation.algorithm), list(simulation.settings)
+            if simulation.plan is not None:
                 path = Path(folder) / "trees.json"
-                path.write_text(plan(), encoding="utf-8")
-                flags, settings = case.flags(None, str(path)), []
+                path.write_text(simulation.plan(), encoding="utf-8")
+                flags = case.flags(None, str(path))
+                settings = [setting for setting in settings if setting.startswith("endpoint.")]
             study, _ = single.load(flags, [], settings)
         study = options.settled(study.seeded(0))
         variant = study.variants[0]
         if not quiet:
             expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
-            options.warn(estimate.warning(algorithm, expected), quiet=False)
+            options.warn(estimate.warning(simulation.algorithm, expected), quiet=False)
         outcomes = runner.run_all(study.variants, 1)
         outcomes.raise_if_refused()
     except InputError as error:

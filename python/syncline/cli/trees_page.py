@@ -1,8 +1,9 @@
-"""`syncline trees --html`: the page of the trees of some GPUs."""
+"""`syncline trees --html` and `--svg`: the page of the trees of some GPUs, and their picture."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,36 @@ if TYPE_CHECKING:
 
 def write(path: Path, graph: Graph, asked: Question, packed: Packing, document: dict[str, Any]) -> None:
     """Writes the page; `packed` has the trees that were chosen. Raises [`InputError`] where it cannot be written."""
-    from syncline import rundir
     from syncline.cli import trees_options
-    from syncline.errors import command_line
     from syncline.trees import page
 
-    text = page.build(page.Found(graph, asked, packed, document), trees_options.typed())
+    save(path, page.build(page.Found(graph, asked, packed, document), trees_options.typed()))
+
+
+def save(path: Path, text: str) -> None:
+    """Writes a page. Raises [`InputError`] where it cannot be written."""
+    _save("--html", path, text)
+    print(f"page: {path}", file=sys.stderr)
+
+
+def draw(path: Path, gpus: int, picture: Callable[[], str]) -> None:
+    """Writes a picture of trees on so many GPUs. Raises [`InputError`] for too many, or where it cannot be written."""
+    from syncline.errors import command_line
+    from syncline.fabric.circle_layout import MOST_DRAWN
+
+    if gpus > MOST_DRAWN:
+        message = f"trees of {gpus} GPUs are not drawn"
+        raise command_line("--svg", str(path), message, f"up to {MOST_DRAWN} GPUs")
+    _save("--svg", path, picture())
+    print(f"picture: {path}", file=sys.stderr)
+
+
+def _save(flag: str, path: Path, text: str) -> None:
+    from syncline import rundir
+    from syncline.errors import command_line
+
     try:
         rundir.write(path, text)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--html", str(path), f"this cannot be written: {reason}") from None
-    print(f"page: {path}", file=sys.stderr)
+        raise command_line(flag, str(path), f"this cannot be written: {reason}") from None

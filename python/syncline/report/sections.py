@@ -458,6 +458,7 @@ def facts(study: Study) -> list[tuple[str, str]]:
         ("NPUs simulated", simulated),
         ("Not folded because", fidelity.get("unfolded_because")),
         *_chosen_algorithms(study),
+        *_chosen_slices(study),
         ("Wall time", time(w) if (w := number(cost.get("wall_time_s"))) is not None else None),
         ("Peak memory", size(m) if (m := number(cost.get("peak_rss_bytes"))) is not None else None),
         ("Events", f"{events:,.0f}" if events is not None else None),
@@ -472,6 +473,16 @@ def _chosen_algorithms(study: Study) -> list[tuple[str, str]]:
         (f"Algorithm of {name} (auto)", f"{choice['chosen']}: {choice.get('because') or 'no reason is recorded'}")
         for name, choice in choices
         if choice.get("chosen")
+    ]
+
+
+def _chosen_slices(study: Study) -> list[tuple[str, str]]:
+    """The sizes of slices that were found over iterations, in the variants that have them."""
+    choices = [(v.name, mapping(v.run.get("slices_choice"))) for v in study.variants]
+    return [
+        (f"Slices of {name} ({str(found.get('by')).upper()})", f"{size(length)}: {found.get('because')}")
+        for name, found in choices
+        if (length := number(found.get("slice_bytes"))) is not None
     ]
 
 

@@ -8,8 +8,14 @@ allocations     those of three to eight GPUs that NVLinks connect. The paper tak
 iterations      as `blink/training` has them: gradients in buckets, and a step of the optimiser that waits for all.
 communication   the time of an iteration that is no compute, as in Fig. 5: what back-propagation does not hide.
 means           geometric means of the ratios of times, since reductions may be zero.
-two servers     Fig. 22a: GPUs 0 to 2 of one DGX-1V and 0 to 4 of the other, with a NIC of 40 Gb/s each. NCCL is a ring
-                through both; the paper has "Horovod with NCCL/MPI", and does not say how these share the work.
+two servers     Fig. 22a: GPUs 0 to 2 of one DGX-1V and 0 to 4 of the other, with a NIC of 40 Gb/s each. The paper has
+                "Horovod with NCCL/MPI", and does not say how these share the work. NCCL is a ring through both here,
+                which the claim counts. Horovod's hierarchical all-reduce is the other reading, and the schedule
+                `plans/horovod-3-5.json`: NCCL reduces on each server to local rank 0, these two all-reduce by MPI, and
+                NCCL broadcasts on each server, one after the other, since Horovod scatters over the GPUs of a server
+                only if all servers have as many. NCCL's rings in a server are those of NVLinks if there are any,
+                which GPUs 0 to 4 have not. MPI reads and writes the memory of GPUs and costs nothing beside its
+                bytes: what it would copy through the memory of hosts is left out, to the baseline's advantage.
 """
 
 from __future__ import annotations

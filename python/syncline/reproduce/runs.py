@@ -133,7 +133,12 @@ def load_study(run: Run) -> Study:
     """The study of a run, with its changes, and of its variants the one."""
     path, label, root = _file(run.study)
     settings = [parse_override(setting, "reproduce") for setting in run.settings]
-    return load_changed(document.copied(root), label, path.parent, Changes(forced=settings, only={run.variant}))
+    return load_changed(
+        document.copied(root),
+        label,
+        path.parent,
+        Changes(forced=settings, only={run.variant}, folders={"reproduce": path.parent}),
+    )
 
 
 @cache

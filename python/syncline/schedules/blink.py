@@ -12,6 +12,8 @@
 MIMO, whose two chains have different data and different ends, is none: it is two reductions side by side, of two
 communicators that share the GPU in the middle, and so is a graph (`mimo`).
 
+The baseline of Fig. 22a is a schedule, too (`horovod`).
+
     python -m syncline.schedules.blink      # writes the files in studies/blink/plans
 """
 
@@ -20,6 +22,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from syncline import studies
@@ -33,6 +36,18 @@ BREADTHS: Final = (1, 2, 3)
 MIMO_GPUS: Final = ((1, 0, 3), (2, 0, 4))
 """The two chains on a DGX-1V, whose GPU 0 has NVLinks to 1, 2, 3 and 4."""
 
+HOROVOD_PARTS: Final = 16
+"""Parts that follow one another along the ring of a server, where NCCL has slots that are smaller."""
+HOROVOD: Final[Mapping[str, tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]]] = MappingProxyType(
+    {
+        "horovod-3-5": (((0, 1, 2), (0, 2, 1)), ((3, 4, 5, 6, 7),)),
+        "horovod-3-5-rings": (((0, 1, 2), (0, 2, 1)), ((3, 5, 4, 7, 6), (3, 6, 7, 4, 5))),
+    }
+)
+"""The ranks of either server as NCCL's rings have them, from the local root. GPUs 0 to 2 of a DGX-1V have a ring of
+NVLinks, which leads around both ways. Of GPUs 0 to 4, GPU 4 has NVLinks to GPU 0 only, so that the ring goes along the
+ranks; GPUs 0, 1, 2, 4, 5 have the ring 0, 2, 1, 5, 4.
+"""
 
 MIMO: Final = (100_000_000, 9)
 """Bytes of each chain, and the chunks that are best for them."""
@@ -117,6 +132,70 @@ def fan_out_forward(destinations: int) -> Plan:
     return _plan(f"blink-fan-out-{destinations}", "broadcast", ranks, root=0)
 
 
+def horovod(name: str, servers: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]) -> Plan:
+    """An all-reduce over two servers as Horovod's hierarchical one has it, if these have different numbers of GPUs.
+
+    Either server reduces to a local root, the local roots all-reduce, and either server broadcasts, one after the
+    other. `servers` has the rings of each server, from its local root; rings of a server share the vector. Horovod
+    (`common/ops/nccl_operations.cc`): unless all servers have as many GPUs, NCCL reduces all data to local rank 0, MPI
+    all-reduces among these, and NCCL broadcasts. Here, each of the two local roots adds up a half and sends it back.
+    """
+    blocks: list[list[ThreadBlock]] = [[] for _ in range(sum(len(rings[0]) for rings in servers))]
+    roots = [rings[0][0] for rings in servers]
+    half = HOROVOD_PARTS // 2
+    reduced: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def add(rank: int, steps: list[Step], send: int | None, recv: int | None, channel: int = 0) -> int:
+        made = _block(len(blocks[rank]), steps, send, recv)
+        made["channel"] = channel
+        blocks[rank].append(made)
+        return len(blocks[rank]) - 1
+
+    def shares(rings: Sequence[Sequence[int]]) -> list[tuple[int, Sequence[int], range]]:
+        each = HOROVOD_PARTS // len(rings)
+        return [(number, ring, range(number * each, (number + 1) * each)) for number, ring in enumerate(rings)]
+
+    for rings in servers:
+        for channel, ring, parts in shares(rings):
+            for place, rank in enumerate(ring):
+                before = ring[place + 1] if place + 1 < len(ring) else None
+                kind = "rrc" if place == 0 else "s" if before is None else "rrs"
+                steps = [
+                    step(at, kind, src=("i", part), dst=("i", part) if place == 0 else None)
+                    for at, part in enumerate(parts)
+                ]
+                block = add(rank, steps, ring[place - 1] if place else None, before, channel)
+                if place == 0:
+                    reduced.update({(rank, part): (block, at) for at, part in enumerate(parts)})
+    for own, root in enumerate(roots):
+        peer, mine, theirs = roots[1 - own], own * half, (1 - own) * half
+        sends, takes = len(blocks[root]), len(blocks[root]) + 1
+        out = [step(0, "s", src=("i", theirs), count=half), step(1, "s", src=("i", mine), count=half)]
+        into = [
+            step(0, "rrc", src=("i", mine), dst=("i", mine), count=half),
+            step(1, "r", dst=("i", theirs), count=half),
+        ]
+        _after(out[0], *reduced[root, theirs + half - 1])
+        _after(into[0], *reduced[root, mine + half - 1])
+        _after(out[1], takes)
+        _after(into[1], sends)
+        add(root, out, peer, None)
+        add(root, into, None, peer)
+        for channel, ring, parts in shares(servers[own]):
+            for place, rank in enumerate(ring):
+                onward = ring[place + 1] if place + 1 < len(ring) else None
+                kind = "s" if place == 0 else "r" if onward is None else "rcs"
+                steps = [
+                    step(at, kind, src=("i", part)) if place == 0 else step(at, kind, dst=("i", part))
+                    for at, part in enumerate(parts)
+                ]
+                if place == 0:
+                    _after(steps[0], takes, 1)
+                add(rank, steps, onward, ring[place - 1] if place else None, channel)
+    every = (HOROVOD_PARTS, HOROVOD_PARTS, 0)
+    return _plan(name, "allreduce", blocks, sizes=dict.fromkeys(range(len(blocks)), every))
+
+
 def mimo(size: int, chunks: int, chains: Sequence[Sequence[int]] = MIMO_GPUS) -> dict[str, Any]:
     """Two chains that reduce towards their last GPUs at the same time, as a graph file."""
     own = {"algorithm": "ring", "lanes": "one", "slices": chunks, "chunks": 1}
@@ -142,7 +221,8 @@ def plans() -> dict[str, str]:
     """The files, by name, with what is in them."""
     chains = [make(gpus) for make in (forward, reduce_forward, reduce_broadcast) for gpus in DEPTHS]
     breadths = [make(count) for make in (fan_in_forward, fan_in_reduce, fan_out_forward) for count in BREADTHS]
-    every = [*chains, multi_chain_aggregation(), *breadths]
+    servers = [horovod(name, rings) for name, rings in HOROVOD.items()]
+    every = [*chains, multi_chain_aggregation(), *breadths, *servers]
     files = {f"{plan['name'].removeprefix('blink-')}.json": dumps(plan) for plan in every}
     return files | {"mimo.json": json.dumps(mimo(*MIMO), indent=1) + "\n"}
 
@@ -160,9 +240,9 @@ def _reduced(kind: str) -> Step:
     return step(0, kind, src=("i", 0), dst=("i", 0) if kind == "rrc" else None)
 
 
-def _after(made: Step, block: int) -> Step:
-    """The same step, once the first step of another thread block is done."""
-    made["depends_on"] = Dependency(thread_block=block, step=0)
+def _after(made: Step, block: int, at: int = 0) -> Step:
+    """The same step, once a step of another thread block is done, the first one if nothing is said."""
+    made["depends_on"] = Dependency(thread_block=block, step=at)
     return made
 
 

@@ -52,7 +52,7 @@ LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
         *(f"network.{name}" for name in ("deadlock_rule", "posting")),
-        *(f"collective.{name}" for name in ("algorithm", "slices", "lanes", "scheduling", "priority")),
+        *(f"collective.{name}" for name in ("algorithm", "slices", "slice", "lanes", "scheduling", "priority")),
         *(f"collective.{name}" for name in ("inflight", "inflight_per_dimension")),
         *(f"endpoint.{name}" for name in ("transit", "fsm_split", "message", "comm_memory_bandwidth", "comm_sms")),
         *(f"endpoint.{name}" for name in ("switch_memory", "switch_latency", "switch_reduce_bandwidth")),
@@ -307,6 +307,7 @@ RULES: Final[tuple[Rule, ...]] = (
          lambda: f"algorithm {one_of(programs.COMPOSITIONS)}"),
     Rule("collective.slices", programs.has_pipelines, "nothing is cut into slices",
          "double-binary-tree, one-hop-trees or packed-trees, or rings of a collective with a root"),
+    Rule("collective.slice", programs.has_packed_trees, "no trees are packed", "algorithm packed-trees"),
     Rule("collective.trees", programs.has_packed_trees, "no trees are packed", "algorithm packed-trees"),
     Rule("collective.loops", programs.has_schedules, "no collective follows a schedule",
          "collective.plan with MSCCL XML, or JSON of version 1"),

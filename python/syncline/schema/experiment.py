@@ -43,7 +43,7 @@ from syncline.schema.fields import (
     said_elsewhere,
 )
 from syncline.schema.npu import Npu, completed
-from syncline.schema.packed import Trees
+from syncline.schema.packed import MIAD, MOST_SLICES, Trees
 from syncline.schema.section import Section
 from syncline.schema.workloads import (
     DISTRIBUTED,
@@ -60,22 +60,24 @@ NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
 NAME_ACCEPTED: Final = "up to 64 letters, digits, spaces and _ + -, starting with a letter or digit"
 
 
-SLICES_ACCEPTED: Final = "auto, or a whole number from 1 to 1048576"
+SLICES_ACCEPTED: Final = "auto, miad, or a whole number from 1 to 1048576"
 
 
-def _slices(value: object) -> int | None:
+def _slices(value: object) -> int | str | None:
     if value is None or value == "auto":
         return None
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 2**20:
+    if value == MIAD:
+        return MIAD
+    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MOST_SLICES:
         raise refused("this is not a number of slices", SLICES_ACCEPTED)
     return value
 
 
 Slices = Annotated[
-    int | None,
+    int | Literal["miad"] | None,
     BeforeValidator(_slices),
     PlainSerializer(lambda value: "auto" if value is None else value, return_type=str | int),
-    WithJsonSchema({"anyOf": [{"const": "auto"}, {"type": "integer", "minimum": 1, "maximum": 2**20}]}),
+    WithJsonSchema({"anyOf": [{"enum": ["auto", MIAD]}, {"type": "integer", "minimum": 1, "maximum": MOST_SLICES}]}),
 ]
 
 
@@ -178,7 +180,10 @@ class Collective(Section):
     """Which trees `packed-trees` packs."""
     slices: Slices = None
     """Blocks over which trees and chains pipeline a chunk; `auto`: as many as are fastest according to trials with a
-    few of them, and no more than needed."""
+    few of them, and no more than needed. `miad`: of packed trees, as many as are found over iterations that come before
+    the run, as Blink finds them: the size of a slice is doubled while that is faster, and then made smaller again."""
+    slice: Size | None = None
+    """The most bytes of a slice of packed trees, instead of `slices`: every chunk has as many as it needs."""
     padding: Literal["equal", "none"] = "equal"
     """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no extra
     bytes."""
@@ -414,6 +419,11 @@ class Experiment(Section):
     def has_open_algorithms(self) -> bool:
         """Whether `auto` has to be settled before it can run."""
         return self.has_open_algorithm or bool(self.open_kinds)
+
+    @property
+    def has_open_slices(self) -> bool:
+        """Whether the size of slices has to be found before it can run."""
+        return self.collective.slices == MIAD
 
     @property
     def lanes(self) -> str:

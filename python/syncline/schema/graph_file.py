@@ -417,6 +417,7 @@ def _broken_family(name: str, family: Family) -> Iterator[Violation]:
         yield Violation((*path, "members", "along"), "there is no such dimension", f"0 to {last}")
     from syncline.schema.experiment import Collective
     from syncline.schema.explain import violations
+    from syncline.schema.rules import of_slices
 
     try:
         collective = Collective.model_validate(family.collective)
@@ -425,6 +426,7 @@ def _broken_family(name: str, family: Family) -> Iterator[Violation]:
         return
     if collective.algorithm == "auto" or "auto" in collective.algorithms.values():
         yield Violation((*path, "collective", "algorithm"), "algorithms of families are not chosen", "the name of one")
+    yield from of_slices(collective, path)
     if collective.plan:
         yield Violation((*path, "collective", "plan"), "families have no plans", "an algorithm")
 

@@ -63,6 +63,17 @@ class Choice:
     """Each algorithm with its `predicted_time_s`, or why it was `refused`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What `collective.slices: miad` came to stand for."""
+
+    slice_bytes: int
+    """The most bytes of a slice in the steady state."""
+    because: str
+    iterations: tuple[dict[str, Any], ...]
+    """The iterations before: `slice_bytes`, the `slices` of the largest chunk, and `time_s` of the iteration."""
+
+
 BACKGROUND_FILES: Final[dict[str, tuple[int, Callable[[bytes, str], Sizes | Matrix], str]]] = {
     "sizes": (size_files.MAX_BYTES, size_files.read, size_files.ACCEPTED),
     "matrix": (connection_matrix.MAX_BYTES, connection_matrix.read, background.MATRIX_ACCEPTED),
@@ -80,6 +91,8 @@ class Variant:
     """The content of the file that `workload.astra_text` names."""
     choice: Choice | None = None
     """How the algorithm was chosen, if that was left open."""
+    tuning: Tuning | None = None
+    """How the size of slices was found, if that was left open."""
     tree: Mapping = field(default_factory=_nowhere, compare=False, repr=False)
     """What was written, and where."""
     seed: int = 0
@@ -521,7 +534,7 @@ def _plans(tree: Mapping, loading: _Loading) -> tuple[PlanFile, ...] | Unread | 
 def _plan(node: Scalar, loading: _Loading) -> PlanFile | None:
     """The plan in a file, which is looked for beside the file that names it; nothing, once it is said what is wrong."""
     text = str(node.value)
-    is_written = node.origin.line is not None
+    is_written = node.origin.line is not None or node.origin.file in loading.folders
     path = loading.folders.get(node.origin.file, Path()) / text if is_written else inputs.given(text)
     if path not in loading.plans:
         loading.plans[path] = None

@@ -11,6 +11,10 @@ PACKED: Final = "packed-trees"
 PLANNED: Final = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "gather", "scatter")
 """The collectives of which trees make plans."""
 
+MIAD: Final = "miad"
+"""In place of a number of slices: it is found from iteration to iteration."""
+MOST_SLICES: Final = 2**20
+
 
 class Trees(Section):
     """Which trees are packed."""

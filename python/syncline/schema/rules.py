@@ -34,7 +34,7 @@ from syncline.schema.experiment import (
 )
 from syncline.schema.npu import Npu
 from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
-from syncline.schema.packed import PACKED, PLANNED
+from syncline.schema.packed import MIAD, PACKED, PLANNED
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
@@ -104,6 +104,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _simulated_time(parts)
     yield from _in_switch(parts)
     yield from _packed_trees(parts)
+    yield from _slices(parts)
     yield from _trace(parts)
     yield from _slow(parts)
     yield from _calibration(parts)
@@ -164,9 +165,11 @@ def _jobs(parts: Parts, workload: JobsWorkload) -> Iterator[Violation]:
         if job.workload.model in DISTRIBUTED:
             yield Violation((*path, "workload", "model"), "jobs are data-parallel", "a model without embedding tables")
         try:
-            Collective.model_validate(job.collective)
+            own = Collective.model_validate(job.collective)
         except ValidationError as error:
             yield from explain.violations(error, (*path, "collective"))
+        else:
+            yield from of_slices(own, path)
         first = workload.jobs[0].workload
         if parts.npu is not None and parts.npu.gpu is not None:
             for name in ("precision", "element"):
@@ -457,6 +460,36 @@ def _packed_trees(parts: Parts) -> Iterator[Violation]:
         path = min(named.values())
         message = "trees are packed on a machine, and this topology has no links by name"
         yield Violation(("collective", *path), message, "a machine, a cluster or a topology file as topology")
+
+
+def of_slices(own: Collective, path: tuple[str, ...]) -> Iterator[Violation]:
+    """What is wrong with the slices of collectives that a job or a family has of its own."""
+    if own.slices == MIAD:
+        message = "slices are found from iteration to iteration for a whole run, and not for a part of it"
+        yield Violation((*path, "collective", "slices"), message, "auto, a number, or slice in place of it")
+    yield from _sliced_once(own, (*path, "collective"))
+
+
+def _sliced_once(collective: Collective, path: tuple[str, ...]) -> Iterator[Violation]:
+    if collective.slice is not None and collective.slices is not None:
+        message = "slices and slice exclude each other: one is their number, the other their size"
+        yield Violation((*path, "slice"), message, "one of them")
+
+
+def _slices(parts: Parts) -> Iterator[Violation]:
+    """How packed trees are cut into slices."""
+    collective, workload = parts.collective, parts.workload
+    if collective is None or workload is None:
+        return
+    yield from _sliced_once(collective, ("collective",))
+    if collective.slices != MIAD:
+        return
+    if isinstance(workload, JobsWorkload):
+        message = "the slices of several jobs are not found together, since one may be slower where another is faster"
+        yield Violation(("collective", "slices"), message, "auto, a number, or slice in place of it")
+    elif not any(collective.algorithm_of(kind) == PACKED for kind in kinds_of(workload)):
+        message = "no trees are packed, whose slices could be found from iteration to iteration"
+        yield Violation(("collective", "slices"), message, "algorithm packed-trees; or auto or a number")
 
 
 def _in_switch(parts: Parts) -> Iterator[Violation]:

@@ -167,7 +167,7 @@ def _simulation(point: Point, variant: Variant, seeds: int) -> tuple[Simulation,
     untraced = variant.experiment.output.model_copy(update={"trace_npus": []})
     variant = replace(variant, experiment=variant.experiment.model_copy(update={"output": untraced}))
     key = _key(variant, seeds)
-    if variant.experiment.has_open_algorithms:
+    if variant.experiment.has_open_algorithms or variant.experiment.has_open_slices:
         return Simulation(point, variant, key, seeds=seeds), []
     try:
         expected = estimate.of(variant.experiment, engine.preview(variant))

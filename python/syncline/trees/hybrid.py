@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final
 
 from syncline.endpoints.streams import PEER_ACCESS_PS
@@ -27,8 +28,8 @@ from syncline.trees import choice, loads, packing, plan, question
 from syncline.trees.packing import Collective, Packing
 from syncline.trees.question import Question
 
-ABLE: Final = frozenset({"broadcast", "reduce", "all-reduce", "all-gather", "reduce-scatter"})
-"""Collectives of which there are plans."""
+OF_RANKS: Final = plan.OF_RANKS | {plan.NAMES[name] for name in packing.IN_PARTS}
+"""Collectives, as plans call them, whose vector consists of equal shares of ranks."""
 PS: Final = 1e-12
 MOST_BLOCKS: Final = 2**20
 """Of a plan: the format has room for more, which would tell no more parts apart."""
@@ -97,6 +98,21 @@ class Hybrid:
     def size(self) -> int:
         """Bytes of the vector."""
         return self.nvlink.size + self.pcie.size
+
+    def sliced(self, slices: int | None) -> Hybrid:
+        """The same with so many slices, or as many as are fastest."""
+        nvlink, pcie = (replace(part, given=slices) for part in (self.nvlink, self.pcie))
+        return replace(self, nvlink=nvlink, pcie=pcie)
+
+    @property
+    def best_rate(self) -> Fraction:
+        """The bytes per second that no trees over one kind of links each have together."""
+        return self.nvlink.packed.best_rate + self.pcie.packed.best_rate
+
+    @property
+    def used(self) -> list[Part]:
+        """The parts that anything goes over."""
+        return [part for part in (self.nvlink, self.pcie) if part.size and part.packed.trees]
 
 
 def equation_8(size: float, pcie: float, nvlink: float, switch_s: float) -> float:
@@ -169,21 +185,16 @@ def form(
     slices: int | None = None,
     name: str = "hybrid-trees",
 ) -> dict[str, Any]:
-    """The plan of the trees of a collective other than gather and scatter, with so many slices or as many as are
-    fastest. Where nothing is to go over PCIe, it is that of trees over NVLinks. Raises [`InputError`] where there are
-    no trees at all.
+    """The plan of the trees of a collective, with so many slices or as many as are fastest. Where nothing is to go over
+    PCIe, it is that of trees over NVLinks. Raises [`InputError`] where there are no trees at all.
     """
     found = of(graph, gpus, collective, root, size, switch_ps=switch_ps, overhead_s=overhead_s)
-    nvlink, pcie = (replace(part, given=slices) for part in (found.nvlink, found.pcie))
-    return written(graph, replace(found, nvlink=nvlink, pcie=pcie), name)
+    return written(graph, found.sliced(slices), name)
 
 
 def written(graph: Graph, hybrid: Hybrid, name: str) -> dict[str, Any]:
     """The plan of trees whose parts are known."""
     nvlink, pcie = hybrid.nvlink, hybrid.pcie
-    if nvlink.packed.collective not in ABLE:
-        kind = nvlink.packed.collective
-        raise _refused(f"plans of hybrid trees do not carry out {kind} yet", ", ".join(sorted(ABLE)))
     if not (nvlink.packed.trees or pcie.packed.trees):
         message = "neither NVLinks nor PCIe connect these GPUs, or there is only one"
         raise _refused(message, "GPUs that reach each other")
@@ -282,7 +293,7 @@ def _side_by_side(first: dict[str, Any], times: int, second: dict[str, Any], tim
     Where blocks are those of ranks, each rank's are those of the first plan and then those of the second.
     """
     (one,), (two,) = first["programs"], second["programs"]
-    shares = first["grid"][0] if first["collective"] in plan.OF_RANKS else 1
+    shares = first["grid"][0] if first["collective"] in OF_RANKS else 1
     lengths = one["blocks"] // shares * times, two["blocks"] // shares * times_second
     whole = sum(lengths)
     threads = [len(rank) for rank in one["ranks"]]

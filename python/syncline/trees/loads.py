@@ -4,7 +4,7 @@ A packing counts bytes: it is as fast as the fullest link allows if every messag
 to its bytes. Networks give equal shares to connections, a connection being all messages from one GPU to another over
 one way. Where those of a link have unequal loads, the heaviest gets too little while others leave gaps that it cannot
 use, since trees pass on slice by slice. `factor` counts with equal shares, which is exact where loads are equal and
-careful elsewhere.
+careful elsewhere; `together` with full links, for trees from and to all GPUs of several servers.
 """
 
 from __future__ import annotations
@@ -68,6 +68,14 @@ def factor(asked: Question, ways: Mapping[Way, Fraction]) -> Fraction:
     return min(Fraction(capacity[link]) / (len(each) * max(each)) for link, each in loads)
 
 
+def together(asked: Question, ways: Mapping[Way, Fraction]) -> Fraction:
+    """The same where a link is full as long as any connection has something to send. So it is where all GPUs send over
+    many trees, of which none waits for another one: heavy connections take what light ones leave.
+    """
+    capacity = {(src, dst): rate for src, dst, rate in asked.arcs}
+    return min(Fraction(capacity[link]) / sum(each) for link, each in on_links(ways).items())
+
+
 def at_equal_shares(asked: Question, packing: Packing) -> Packing:
     """The same trees with weights that every connection can carry."""
     if not packing.trees:
@@ -84,6 +92,8 @@ def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
     if not packed.trees:
         return packed
     found = [at_equal_shares(asked, packed)]
+    if packed.collective in packing.IN_PARTS:  # its paths are those of a flow, and each has a part of its own
+        return found[0]
     if TASKS[packed.collective] != "from-root":
         one_way = packing.of(asked, "broadcast", root)
         for goal in ("depth", "trees"):

@@ -46,7 +46,7 @@ def section(found: Found, *, name: str = "trees", title: str = "Trees") -> str:
     """
     parts = [("", _trees(found, name)), ("Certificate", _certificate(found))]
     if found.document.get("comparison"):
-        parts.append(("Comparison", _comparison(found.document)))
+        parts.append(("Comparison", comparison(found.document)))
     body = "".join(f"<h3>{heading}</h3>{text}" if heading else text for heading, text in parts)
     return markup.section(name, title, body)
 
@@ -60,8 +60,8 @@ def build(found: Found, command: str) -> str:
     sections = [
         markup.section("trees", "Trees", _trees(found, "trees")),
         markup.section("certificate", "Certificate", _certificate(found)),
-        markup.section("comparison", "Comparison", _comparison(document)) if compared else "",
-        markup.section("facts", "What it rests on", _facts(document) + reproduce(command)),
+        markup.section("comparison", "Comparison", comparison(document)) if compared else "",
+        markup.section("facts", "What it rests on", facts(document) + reproduce(command)),
     ]
     about = [
         f"{gpus} GPU{'' if gpus == 1 else 's'}: {', '.join(map(str, document['gpus']))}",
@@ -178,7 +178,8 @@ def _shares(found: Found) -> str:
     return table("border", columns, rows)
 
 
-def _comparison(document: Mapping[str, Any]) -> str:
+def comparison(document: Mapping[str, Any]) -> str:
+    """The comparison of a document that has one."""
     entries, unit = document["comparison"], document["link_unit_bytes_per_s"]
     fidelity = document["fidelity"]
     times = time_scale(entry["time_s"] for entry in entries)
@@ -221,7 +222,8 @@ def _compared(entry: Mapping[str, Any], unit: int, times: Scale, rates: Scale) -
     ]
 
 
-def _facts(document: Mapping[str, Any]) -> str:
+def facts(document: Mapping[str, Any]) -> str:
+    """Warnings and assumptions of a document."""
     found = ""
     for key, title in (("warnings", "Warnings"), ("assumptions", "Assumptions in force")):
         items = "".join(f"<li>{html_text(line)}</li>" for line in document[key])

@@ -9,15 +9,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Wired
-from syncline.schema.packed import PACKED, PLANNED
+from syncline.schema.packed import MOST_SLICES, PACKED, PLANNED
 from syncline.trees import choice, hybrid, packing, plan, question, servers
 from syncline.trees.choice import Best, Goal
+from syncline.trees.hybrid import Hybrid
+from syncline.trees.servers import Servers
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -99,6 +101,19 @@ def shown(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> Iterat
                     yield Shown(fabric.graph, asked, best, goal)
 
 
+def largest(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> int:
+    """Bytes of the largest chunk that is cut into slices; 0 if nothing is sent."""
+    return max(
+        (
+            _chunk(size, kind, section)
+            for part, section, wish in list(_wanted(experiment, specified, ask))
+            for kind, _, size in part.collectives
+            if kind in wish.kinds and len(part.members[0]) > 1
+        ),
+        default=0,
+    )
+
+
 def _fabric(experiment: Experiment) -> Wired:
     topology = experiment.topology
     if not isinstance(topology, Wired):
@@ -138,10 +153,18 @@ class _Wish:
     links: _Links
     objective: choice.Objective
     slices: int | None
+    slice: int | None
+    """The most bytes of a slice, in place of their number."""
     overhead: int | None
     """Picoseconds that a slice costs beside its bytes, if the endpoint says so."""
     peer_access: int
     """Picoseconds that switching peer access costs for each GPU."""
+
+    def slices_of(self, chunk: int) -> int | None:
+        """The slices of a chunk of so many bytes, if anything is said of them."""
+        if self.slice is None:
+            return self.slices
+        return min(MOST_SLICES, max(1, -(-chunk // self.slice)))
 
 
 def section(collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
@@ -150,7 +173,9 @@ def section(collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
     if not packed:
         return {}
     trees = collective.trees
-    return {"trees": {"kinds": packed, "links": trees.links, "objective": trees.objective, "slices": collective.slices}}
+    said = {"links": trees.links, "objective": trees.objective}
+    number = collective.slices if isinstance(collective.slices, int) else None
+    return {"trees": {"kinds": packed, **said, "slices": number, "slice": collective.slice}}
 
 
 def _sections(specified: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -216,8 +241,10 @@ class _Solved:
     asked: question.Question
     auto: bool
     """Whether nothing is said of which links trees use."""
-    forms: dict[Any, dict[str, Any]]
+    forms: dict[Any, dict[str, Any]] = field(default_factory=dict)
     """Plans by trees and number of slices, or by what parts are made for."""
+    parts: dict[tuple[Any, ...], Hybrid | Servers] = field(default_factory=dict)
+    """Trees over several kinds of links, or of several servers, by what they are for."""
 
     def is_like(self, other: _Solved) -> bool:
         """Whether trees of the one are trees of the other."""
@@ -229,7 +256,7 @@ class _Solved:
         if self._has_parts(kind, wish):
             return self._of_parts(kind, root, chunk, wish)
         packed = self._packing(kind, root, chunk, wish)
-        slices = wish.slices or choice.slices(packed, packed.trees, chunk, self._overhead_s(wish))
+        slices = wish.slices_of(chunk) or choice.slices(packed, packed.trees, chunk, self._overhead_s(wish))
         key = (packed, slices)
         if key not in self.forms:
             form = plan.form(self.graph, self.asked, packed, slices, PACKED)
@@ -242,13 +269,11 @@ class _Solved:
         if not self._has_parts(kind, wish):
             yield self.asked, Best(self._packing(kind, root, chunk, wish), None), goal
             return
-        where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
-        if wish.links != HYBRID:
-            spread = servers.of(*where, overhead_s=goal.overhead_s)  # type: ignore[arg-type]  # by the rules
-            yield spread.asked, Best(spread.packed, None), goal
+        found = self._parts(kind, root, chunk, wish)
+        if isinstance(found, Servers):
+            yield found.asked, Best(found.packed, None), goal
             return
-        both = hybrid.of(*where, switch_ps=wish.peer_access, overhead_s=goal.overhead_s)  # type: ignore[arg-type]
-        for part in (both.nvlink, both.pcie):
+        for part in (found.nvlink, found.pcie):
             if part.size:
                 yield part.asked, Best(part.packed, None), replace(goal, size=part.size)
 
@@ -277,21 +302,47 @@ class _Solved:
 
     def _of_parts(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
         """The plan of these."""
-        overhead_s = self._overhead_s(wish)
-        key = (kind, root, f"{chunk} {wish.peer_access} {overhead_s}", wish.slices or 0)
+        slices = wish.slices_of(chunk)
+        key = (*self._key(kind, root, chunk, wish), slices)
         if key in self.forms:
             return self.forms[key]
-        where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
-        how: dict[str, Any] = {"overhead_s": overhead_s, "slices": wish.slices, "name": PACKED}
-        try:
-            if wish.links == HYBRID:
-                form = hybrid.form(*where, switch_ps=wish.peer_access, **how)  # type: ignore[arg-type]  # by the rules
-            else:
-                form = servers.form(*where, **how)  # type: ignore[arg-type]  # by the rules
-        except InputError as error:
-            (problem,) = error.problems
-            raise TreesError(("collective", "algorithm"), problem.message, problem.accepted) from None
+        found = self._parts(kind, root, chunk, wish)
+        if isinstance(found, Servers):
+            fastest = choice.slices(found.packed, found.packed.trees, max(chunk, 1), self._overhead_s(wish))
+            form = servers.written(self.graph, found, slices or fastest, PACKED)
+        else:
+            try:
+                form = hybrid.written(self.graph, found.sliced(slices), PACKED)
+            except InputError as error:
+                raise _as_trees_error(error) from None
         return self.forms.setdefault(key, form)
+
+    def _key(self, kind: str, root: int, chunk: int, wish: _Wish) -> tuple[Any, ...]:
+        """What parts are made for."""
+        return kind, root, max(chunk, 1), wish.links, wish.peer_access, self._overhead_s(wish)
+
+    def _parts(self, kind: str, root: int, chunk: int, wish: _Wish) -> Hybrid | Servers:
+        """The trees over NVLinks and over PCIe, or those of servers, which are looked for once: for a run, and for its
+        page. Raises [`TreesError`] where there are none.
+        """
+        key = self._key(kind, root, chunk, wish)
+        if key not in self.parts:
+            where = (self.graph, self.asked.gpus, kind, root, max(chunk, 1))
+            overhead_s = self._overhead_s(wish)
+            try:
+                if wish.links == HYBRID:
+                    both = hybrid.of(*where, switch_ps=wish.peer_access, overhead_s=overhead_s)  # type: ignore[arg-type]
+                    self.parts[key] = both
+                else:
+                    self.parts[key] = servers.of(*where, overhead_s=overhead_s)  # type: ignore[arg-type]  # by the rules
+            except InputError as error:
+                raise _as_trees_error(error) from None
+        return self.parts[key]
+
+
+def _as_trees_error(error: InputError) -> TreesError:
+    (problem,) = error.problems
+    return TreesError(("collective", "algorithm"), problem.message, problem.accepted)
 
 
 def slowest(graph: Graph, asked: question.Question) -> int:
@@ -335,4 +386,4 @@ def _of_network(network: _Network, members: tuple[int, ...], links: _Links) -> _
         raise TreesError(("collective", "algorithm"), message, f"groups of up to {question.MOST_GPUS} GPUs")
     graph = network.topology.graph
     asked = question.asked(graph, members, "all" if links == HYBRID else links)
-    return _Solved(graph, asked, links == "auto", {})
+    return _Solved(graph, asked, links == "auto")

@@ -7,7 +7,8 @@ result over its trees. A part of a partition so has one tree over all servers, w
 trees, and the hops between their roots. Slices of it follow one another, so that the phases overlap.
 
 *Local trees.* Where NVLinks connect the GPUs of a server, these are the trees of an all-reduce over NVLinks, which can
-have any GPU as their root; else trees over PCIe. A server with a single GPU needs none.
+have any GPU as their root. Where they do not, there are trees over PCIe, or each group of GPUs that they connect counts
+as a server, whichever is predicted to be faster. A server with a single GPU needs no trees.
 
 *Partitions.* A linear program gives weights to the choices of a local root on each server, so that as much as possible
 passes the links between them: NICs, PCIe to the NICs, the network. It prefers roots that are close to NICs. Servers
@@ -126,8 +127,12 @@ def form(
     none.
     """
     found = of(graph, gpus, collective, root, size, overhead_s=overhead_s)
-    fastest = choice.slices(found.packed, found.packed.trees, size, overhead_s)
-    return plan.form(graph, found.asked, found.packed, slices or fastest, name)
+    return written(graph, found, slices or choice.slices(found.packed, found.packed.trees, size, overhead_s), name)
+
+
+def written(graph: Graph, found: Servers, slices: int, name: str) -> dict[str, Any]:
+    """The plan of trees that are known, with so many slices."""
+    return plan.form(graph, found.asked, found.packed, slices, name)
 
 
 def of(
@@ -148,18 +153,29 @@ def of(
     if collective not in ABLE:
         raise _refused(f"the three phases do not carry out {collective}", ", ".join(sorted(ABLE)))
     asked = question.asked(graph, gpus, "all")
-    servers = tuple(_server(graph, asked, ranks) for ranks in places)
-    exchange = _Exchange(graph, asked, servers, _traffic(collective, servers, root), collective, root)
     found: list[Servers] = []
-    for partitions in exchange.candidates():
-        packed = exchange.packed(partitions)
-        seconds = choice.seconds(packed, packed.trees, size, overhead_s)
-        found.append(Servers(asked, servers, partitions, packed, seconds))
+    for grouped in dict.fromkeys((tuple(places), tuple(_linked(graph, gpus, places)))):
+        servers = tuple(_server(graph, asked, ranks) for ranks in grouped)
+        exchange = _Exchange(graph, asked, servers, _traffic(collective, servers, root), collective, root)
+        for partitions in exchange.candidates():
+            packed = exchange.packed(partitions)
+            seconds = choice.seconds(packed, packed.trees, size, overhead_s)
+            found.append(Servers(asked, servers, partitions, packed, seconds))
     if not found:
         raise _refused("the GPUs do not all reach each other", "GPUs that reach each other")
     least = min(each.seconds for each in found)
     nearly = [each for each in found if each.seconds <= EQUAL * least]
     return min(nearly, key=lambda each: (len(each.packed.trees), each.seconds))
+
+
+def _linked(graph: Graph, gpus: Sequence[int], places: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    """The same with the GPUs of a server apart that NVLinks do not connect, as if they were in servers of their own:
+    then not all of the vector passes the PCIe between them, and each has NICs of its own.
+    """
+    for ranks in places:
+        place = {gpus[rank]: rank for rank in ranks}
+        for group in components(graph, list(place), NVLINK_CLASSES):
+            yield tuple(sorted(place[gpu] for gpu in group))
 
 
 def _refused(message: str, accepted: str) -> InputError:
@@ -306,7 +322,8 @@ class _Exchange:
             partition = partitions[at[0] or 0]
             trees += self._trees(arcs, partition.roots, local, Fraction(high - low, parts))
         packed = Packing(self.collective, (tuple(range(len(self.asked.gpus))),), None, *arcs.both(), tuple(trees))
-        rate = loads.factor(self.asked, loads.connections(packed, packed.trees))
+        share = loads.together if TASKS[self.collective] == "from-all" else loads.factor
+        rate = share(self.asked, loads.connections(packed, packed.trees))
         return _in_whole_links(self.graph, packed, rate)
 
     def _rate(self, partitions: Sequence[Partition]) -> Fraction:
