@@ -13,6 +13,8 @@ import pytest
 import msccl_rules
 import mscclpp_rules
 from support.command import Ended
+from syncline.fabric import notation
+from syncline.trees import packing, plan, question
 
 Command = Callable[..., Ended]
 
@@ -52,6 +54,26 @@ def test_a_large_vector_takes_the_time_of_the_rate(
     assert syncline_command("verify", path).status == 0
     ran = syncline_command("collective", kind, "--size", "50GB", *fabric, "--plan", path, "--backend", "flow", "--json")
     assert _document(ran)["algorithm_bandwidth_bytes_per_s"] == pytest.approx(rate, rel=0.01)
+
+
+def test_slices_are_no_more_than_the_verifier_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = notation.parse("dgx1v").graph()
+    asked = question.asked(graph, tuple(range(8)))
+    packed = packing.of(asked, "all-reduce")
+
+    def written(slices: int) -> tuple[int, int]:
+        """The number of slices, and the most steps of a rank times the most threads."""
+        ranks = plan.form(graph, asked, packed, slices, "trees")["programs"][0]["ranks"]
+        steps = [sum(loop["times"] * len(loop["steps"]) for thread in rank for loop in thread) for rank in ranks]
+        return ranks[0][0][0]["times"], max(steps) * max(map(len, ranks))
+
+    slices, clocks = written(50)
+    assert slices == 50
+    monkeypatch.setattr(plan, "MOST_CLOCKS", clocks - 1)
+    assert written(50)[0] == 49
+    assert written(50)[1] < clocks
+    monkeypatch.setattr(plan, "MOST_CLOCKS", 0)
+    assert written(50)[0] == 1
 
 
 @pytest.mark.parametrize("backend", ["analytical", "packet", "ethernet"])

@@ -84,7 +84,7 @@ fn all_gather(name: &str, network: &Network, expected: Ratio) {
 fn alike(name: &str, network: &Network, rate: Ratio, both_ways: bool) {
     let (found, seconds) = timed(|| {
         let symmetry = Symmetry::of(network).expect("all GPUs are alike");
-        let limit = rate::from_all_alike(network).expect("countable").expect("several nodes").rate;
+        let limit = rate::from_all_alike(network, &symmetry.roots).expect("countable").expect("several nodes").rate;
         let halves = if both_ways { 2 } else { 1 };
         let all = Ratio::new(limit.num * u64::from(network.terminals), limit.den * halves);
         orbits::trees(network, &symmetry, both_ways, all).expect("they exist")

@@ -1,10 +1,11 @@
-//! Trees from all terminals at once on a network with symmetries: those of one root, and their images.
+//! Trees from all terminals at once on a network with symmetries: those of one root, or of one of each kind, and their images.
 //!
-//! Trees for all roots that are as good as any can be averaged over a group of symmetries, and then those of one root say what
-//! all do. The images of its trees load all arcs that symmetries lead to each other, an *orbit*, alike. So what has to be
-//! found are trees from one root that together cross the arcs of each orbit no more often than its capacity allows: a linear
-//! program with a row for each orbit, of which there are some dozens however many terminals there are. Its columns are trees; the
-//! cheapest tree at its prices is the one that is missing (column generation). So there is a tree for each orbit at most,
+//! Trees for all roots that are as good as any can be averaged over a group of symmetries, and then those of one root of each kind
+//! say what all do. The images of its trees load all arcs that symmetries lead to each other, an *orbit*, alike. So what has to be
+//! found are trees from these roots that together cross the arcs of each orbit no more often than its capacity allows: a linear
+//! program with a row for each orbit, of which there are some dozens however many terminals there are. Its columns are trees, one
+//! of each root, since all roots send as much. Of trees that are used both ways it does not matter where the root is, and
+//! one root is enough. The cheapest tree at its prices is the one that is missing (column generation). So there is a tree for each orbit at most,
 //! mostly one or two in all.
 //!
 //! All numbers are integers over a common denominator (Edmonds 1967, Bareiss 1968); whatever becomes too large for them ends
@@ -15,9 +16,9 @@ use crate::network::{Arc, Network, Tree};
 use crate::ratio::{Ratio, gcd};
 use crate::symmetry::Symmetry;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-/// Trees from terminal 0.
+/// Trees from the roots that stand for all.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Representative {
     /// What the trees of all terminals reach together, in the unit of the network.
@@ -33,7 +34,7 @@ pub struct Representative {
 /// Trees that are asked for at most.
 const ROUNDS: usize = 300;
 
-/// Trees from terminal 0 whose images from all terminals are as fast as trees can be, or as `enough`, for the whole vector. With
+/// Trees whose images from all terminals are as fast as trees can be, or as `enough`, for the whole vector. With
 /// `both_ways`, data also comes back along the trees, on a network whose capacities are equal both ways. None if numbers become
 /// too large, or symmetries do not load orbits alike.
 pub fn trees(network: &Network, symmetry: &Symmetry, both_ways: bool, enough: Ratio) -> Option<Representative> {
@@ -65,14 +66,15 @@ pub fn trees(network: &Network, symmetry: &Symmetry, both_ways: bool, enough: Ra
             columns.push(column);
         }
         prices = program.prices()?;
-        if program.value()? >= enough {
+        let Ratio { num, den } = program.value()?;
+        if Ratio::new(num.checked_mul(links.roots().len() as u64)?, den) >= enough {
             break;
         }
     }
     links.written(&program, &columns)
 }
 
-/// Trees of all terminals: the images of those of the first one.
+/// Trees of all terminals: the images of those of some.
 pub fn expanded(of: &Representative, symmetry: &Symmetry) -> Representative {
     let mut numbers: BTreeMap<(u32, u32, Vec<u32>), u32> = BTreeMap::new();
     let (mut arcs, mut trees): (Vec<Arc>, Vec<Tree>) = (Vec::new(), Vec::new());
@@ -101,12 +103,12 @@ pub fn expanded(of: &Representative, symmetry: &Symmetry) -> Representative {
     Representative { rate: of.rate, factor: of.factor, arcs, trees }
 }
 
-/// A tree from terminal 0.
+/// A tree from each root.
 struct Column {
-    /// Per terminal but the first, its parent, and the number of the terminal whose path from terminal 0 is the one between them.
-    parents: Vec<(u32, u32)>,
-    /// Per terminal, the links of the path from terminal 0.
-    paths: Vec<Vec<u32>>,
+    /// Per root and terminal, its parent; that of the root is itself.
+    parents: Vec<Vec<u32>>,
+    /// Per kind of terminals, those of the root's: per terminal, the links of the path from the root.
+    paths: Vec<Vec<Vec<u32>>>,
     /// Per orbit, how many of its links are crossed.
     crosses: Vec<u64>,
 }
@@ -125,8 +127,8 @@ struct Links<'a> {
     opposite: Vec<u32>,
     /// Per orbit, its capacity.
     totals: Vec<u64>,
-    /// Per terminal and terminal, which one is led to the second by the symmetry that leads the first one to the first.
-    relative: Vec<Vec<u32>>,
+    /// Per symmetry and terminal, which one is led there.
+    back: Vec<Vec<u32>>,
 }
 
 impl<'a> Links<'a> {
@@ -151,18 +153,29 @@ impl<'a> Links<'a> {
             }
         }
         let terminals = network.terminals as usize;
-        let relative = symmetry.images.iter().map(|images| {
+        let back = symmetry.images.iter().map(|images| {
             let mut back = vec![0; terminals];
             for (terminal, &to) in (0u32..).zip(&images[..terminals]) {
                 back[to as usize] = terminal;
             }
             back
         });
-        let relative = relative.collect();
-        Some(Links { network, symmetry, both_ways, links, numbers, leaving, orbit, opposite, totals, relative })
+        let back = back.collect();
+        Some(Links { network, symmetry, both_ways, links, numbers, leaving, orbit, opposite, totals, back })
     }
 
-    /// The cheapest tree at these prices of orbits; of equal ones, a shallow one.
+    /// The roots of trees: one of each kind, or any if data goes along trees both ways.
+    fn roots(&self) -> &[u32] {
+        if self.both_ways { &self.symmetry.roots[..1] } else { &self.symmetry.roots }
+    }
+
+    /// What a terminal is led from: its kind, and which terminal is led to another one when the root of that kind is led to it.
+    fn way(&self, a: u32, b: u32) -> (usize, usize) {
+        let (kind, member) = self.symmetry.from[a as usize];
+        (kind as usize, self.back[member as usize][b as usize] as usize)
+    }
+
+    /// The cheapest trees at these prices of orbits; of equal ones, shallow ones.
     fn cheapest(&self, prices: &[i128]) -> Option<Column> {
         let common = prices.iter().fold(0, |common, &price| divisor(common, price)).max(1);
         let each: Vec<i64> = (0..prices.len())
@@ -172,54 +185,69 @@ impl<'a> Links<'a> {
                 i64::try_from(prices[orbit].checked_add(back)? / common).ok().filter(|&price| price < 1 << 40)
             })
             .collect::<Option<_>>()?;
-        let (paths, costs) = self.paths(&each)?;
+        let found = self.symmetry.roots.iter().map(|&root| self.paths(root, &each)).collect::<Option<Vec<_>>>()?;
+        let (paths, costs): (Vec<_>, Vec<_>) = found.into_iter().unzip();
+        let crossed = |path: &Vec<u32>| {
+            let mut orbits: Vec<u32> = path.iter().map(|&link| self.orbit[link as usize]).collect();
+            orbits.sort_unstable();
+            orbits
+        };
+        let crossed: Vec<Vec<Vec<u32>>> = paths.iter().map(|of| of.iter().map(crossed).collect()).collect();
+        let mut kinds: Vec<&Vec<u32>> = crossed.iter().flatten().collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let number = |of: &Vec<u32>| kinds.binary_search(&of).unwrap_or(0);
+        let numbers: Vec<Vec<usize>> = crossed.iter().map(|of| of.iter().map(number).collect()).collect();
+        let mut column = Column { parents: Vec::new(), paths, crosses: vec![0; prices.len()] };
+        for &root in self.roots() {
+            let mut parents = self.tree(root, &costs)?;
+            made_shallow(&mut parents, root, |a, b| {
+                let (kind, there) = self.way(a, b);
+                numbers[kind][there]
+            });
+            for (b, &a) in (0..).zip(&parents).filter(|&(b, _)| b != root) {
+                let (kind, there) = self.way(a, b);
+                for &orbit in &crossed[kind][there] {
+                    column.crosses[orbit as usize] += 1;
+                    if self.both_ways {
+                        column.crosses[self.opposite[orbit as usize] as usize] += 1;
+                    }
+                }
+            }
+            column.parents.push(parents);
+        }
+        Some(column)
+    }
+
+    /// The parents in the cheapest tree from a terminal, by what paths from roots cost.
+    fn tree(&self, root: u32, costs: &[Vec<i64>]) -> Option<Vec<u32>> {
         let terminals = self.network.terminals;
-        let pairs = (0..terminals).flat_map(|a| (1..terminals).filter(move |&b| a != b).map(move |b| (a, b)));
-        let way = |a: u32, b: u32| self.relative[a as usize][b as usize];
-        let arcs = pairs.clone().map(|(a, b)| (a, b, costs[way(a, b) as usize]));
-        let chosen = cheapest::of_arcs(terminals as usize, 0, arcs)?;
+        let others = move |a: u32| (0..terminals).filter(move |&b| b != root && a != b);
+        let pairs = (0..terminals).flat_map(move |a| others(a).map(move |b| (a, b)));
+        let cost = |(a, b)| {
+            let (kind, there) = self.way(a, b);
+            (a, b, costs[kind][there])
+        };
+        let chosen = cheapest::of_arcs(terminals as usize, root, pairs.clone().map(cost))?;
         let mut wanted = vec![false; terminals as usize * (terminals as usize - 1)];
         for arc in chosen {
             wanted[arc as usize] = true;
         }
-        let mut parents = vec![0u32; terminals as usize];
+        let mut parents = vec![root; terminals as usize];
         for ((a, b), _) in pairs.zip(wanted).filter(|(_, wanted)| *wanted) {
             parents[b as usize] = a;
         }
-        let crossed: Vec<Vec<u32>> = paths
-            .iter()
-            .map(|path| {
-                let mut orbits: Vec<u32> = path.iter().map(|&link| self.orbit[link as usize]).collect();
-                orbits.sort_unstable();
-                orbits
-            })
-            .collect();
-        let mut kinds: Vec<&Vec<u32>> = crossed.iter().collect();
-        kinds.sort_unstable();
-        kinds.dedup();
-        let kind: Vec<usize> = crossed.iter().map(|of| kinds.binary_search(&of).unwrap_or(0)).collect();
-        made_shallow(&mut parents, |a, b| kind[way(a, b) as usize]);
-        let mut crosses = vec![0; prices.len()];
-        for b in 1..terminals {
-            for &orbit in &crossed[way(parents[b as usize], b) as usize] {
-                crosses[orbit as usize] += 1;
-                if self.both_ways {
-                    crosses[self.opposite[orbit as usize] as usize] += 1;
-                }
-            }
-        }
-        let parents = (1..terminals).map(|b| (parents[b as usize], way(parents[b as usize], b))).collect();
-        Some(Column { parents, paths, crosses })
+        Some(parents)
     }
 
-    /// The cheapest paths from terminal 0 to each other one over switches alone, of equal ones the shortest, and their costs.
-    fn paths(&self, each: &[i64]) -> Option<(Vec<Vec<u32>>, Vec<i64>)> {
+    /// The cheapest paths from a terminal to each other one over switches alone, of equal ones the shortest, and their costs.
+    fn paths(&self, root: u32, each: &[i64]) -> Option<(Vec<Vec<u32>>, Vec<i64>)> {
         let nodes = self.network.nodes as usize;
         let mut best: Vec<Option<(i64, u32, u32)>> = vec![None; nodes];
         let mut done = vec![false; nodes];
-        let mut waiting = BinaryHeap::from([Reverse((0i64, 0u32, 0u32))]);
+        let mut waiting = BinaryHeap::from([Reverse((0i64, 0u32, root))]);
         while let Some(Reverse((cost, hops, node))) = waiting.pop() {
-            if std::mem::replace(&mut done[node as usize], true) || (node > 0 && node < self.network.terminals) {
+            if std::mem::replace(&mut done[node as usize], true) || (node != root && node < self.network.terminals) {
                 continue;
             }
             for &link in &self.leaving[node as usize] {
@@ -234,11 +262,11 @@ impl<'a> Links<'a> {
         let terminals = self.network.terminals as usize;
         let mut paths = vec![Vec::new(); terminals];
         let mut costs = vec![i64::MAX >> 12; terminals];
-        for terminal in 1..terminals {
+        for terminal in (0..terminals).filter(|&terminal| terminal != root as usize) {
             let Some((cost, _, _)) = best[terminal] else { continue };
             costs[terminal] = cost;
             let mut at = terminal;
-            while at != 0 {
+            while at != root as usize {
                 let link = best[at]?.2;
                 paths[terminal].push(link);
                 at = self.links[link as usize].0 as usize;
@@ -250,52 +278,44 @@ impl<'a> Links<'a> {
 
     /// The trees of the program's solution, if their images fit.
     fn written(&self, program: &Program, columns: &[Column]) -> Option<Representative> {
-        let count = self.network.terminals;
-        let chosen: Vec<(&Column, Ratio)> = program.solution(columns, count)?;
+        let images = self.symmetry.images.len() as u32;
+        let chosen: Vec<(&Column, Ratio)> = program.solution(columns, images)?;
         let factor = chosen.iter().try_fold(1u64, |factor, (_, w)| (factor / gcd(factor, w.den)).checked_mul(w.den))?;
         let mut numbers: BTreeMap<(u32, u32, Vec<u32>), u32> = BTreeMap::new();
         let (mut arcs, mut trees): (Vec<Arc>, Vec<Tree>) = (Vec::new(), Vec::new());
         let mut load = vec![0u64; self.links.len()];
         for (column, weight) in &chosen {
             let weight = weight.num.checked_mul(factor / weight.den)?;
-            let mut tree = vec![Vec::new(); count as usize];
-            for (b, &(a, way)) in (1..).zip(&column.parents) {
-                let path = &column.paths[way as usize];
-                if path.is_empty() {
-                    return None;
+            for (&root, parents) in self.roots().iter().zip(&column.parents) {
+                let mut tree = vec![Vec::new(); parents.len()];
+                for (b, &a) in (0..).zip(parents).filter(|&(b, _)| b != root) {
+                    let (kind, there) = self.way(a, b);
+                    let path = &column.paths[kind][there];
+                    if path.is_empty() {
+                        return None;
+                    }
+                    let images = &self.symmetry.images[self.symmetry.from[a as usize].1 as usize];
+                    let mut via = Vec::new();
+                    for &link in path {
+                        let (from, to, _) = self.links[link as usize];
+                        let (from, to) = (images[from as usize], images[to as usize]);
+                        load[*self.numbers.get(&(from, to))? as usize] += weight;
+                        via.push(to);
+                    }
+                    via.pop();
+                    let next = arcs.len() as u32;
+                    let number = *numbers.entry((a, b, via.clone())).or_insert(next);
+                    if number == next {
+                        arcs.push(Arc { from: a, to: b, capacity: 0, via });
+                    }
+                    arcs[number as usize].capacity += weight;
+                    tree[a as usize].push((b, number));
                 }
-                let images = &self.symmetry.images[a as usize];
-                let mut via = Vec::new();
-                for &link in path {
-                    let (from, to, _) = self.links[link as usize];
-                    let (from, to) = (images[from as usize], images[to as usize]);
-                    load[*self.numbers.get(&(from, to))? as usize] += weight;
-                    via.push(to);
-                }
-                via.pop();
-                let next = arcs.len() as u32;
-                let number = *numbers.entry((a, b, via.clone())).or_insert(next);
-                if number == next {
-                    arcs.push(Arc { from: a, to: b, capacity: 0, via });
-                }
-                arcs[number as usize].capacity += weight;
-                tree[a as usize].push((b, number));
+                trees.push(Tree { root, weight, arcs: from_root(root, &tree)? });
             }
-            let mut order = Vec::new();
-            let mut waiting = std::collections::VecDeque::from([0u32]);
-            while let Some(node) = waiting.pop_front() {
-                for &(to, number) in &tree[node as usize] {
-                    order.push(number);
-                    waiting.push_back(to);
-                }
-            }
-            if order.len() + 1 != count as usize {
-                return None;
-            }
-            trees.push(Tree { root: 0, weight, arcs: order });
         }
         let weight: u64 = trees.iter().map(|tree| tree.weight).sum();
-        let rate = Ratio::new(weight.checked_mul(u64::from(count))?, factor);
+        let rate = Ratio::new(weight.checked_mul(u64::from(images))?, factor);
         self.fits(&load, factor)?.then_some(Representative { rate, factor, arcs, trees })
     }
 
@@ -316,6 +336,19 @@ impl<'a> Links<'a> {
         };
         Some(self.links.iter().zip(&sum).all(fit))
     }
+}
+
+/// The arcs of a tree, each after the one that leads to where it begins; of each node its children and the arcs to them are given.
+fn from_root(root: u32, children: &[Vec<(u32, u32)>]) -> Option<Vec<u32>> {
+    let mut order = Vec::new();
+    let mut waiting = VecDeque::from([root]);
+    while let Some(node) = waiting.pop_front() {
+        for &(to, number) in &children[node as usize] {
+            order.push(number);
+            waiting.push_back(to);
+        }
+    }
+    (order.len() + 1 == children.len()).then_some(order)
 }
 
 /// Of each link, the orbit that permutations make.
@@ -349,15 +382,15 @@ fn orbits(links: &[(u32, u32, u64)], numbers: &BTreeMap<(u32, u32), u32>, genera
     Some(orbit)
 }
 
-/// Hangs nodes of a tree from node 0 closer to it, where the arc is of the same kind.
-fn made_shallow(parents: &mut [u32], kind: impl Fn(u32, u32) -> usize) {
+/// Hangs nodes of a tree closer to its root, where the arc is of the same kind.
+fn made_shallow(parents: &mut [u32], root: u32, kind: impl Fn(u32, u32) -> usize) {
     let nodes = parents.len() as u32;
     loop {
         let mut children: Vec<Vec<u32>> = vec![Vec::new(); nodes as usize];
-        for node in 1..nodes {
+        for node in (0..nodes).filter(|&node| node != root) {
             children[parents[node as usize] as usize].push(node);
         }
-        let (mut depth, mut order, mut at) = (vec![0u32; nodes as usize], vec![0u32], 0);
+        let (mut depth, mut order, mut at) = (vec![0u32; nodes as usize], vec![root], 0);
         while let Some(&node) = order.get(at) {
             at += 1;
             for &child in &children[node as usize] {
@@ -458,11 +491,11 @@ impl Program {
         ratio(sum, self.denominator)
     }
 
-    /// Trees with their weights, for one of so many roots.
-    fn solution<'c>(&self, columns: &'c [Column], roots: u32) -> Option<Vec<(&'c Column, Ratio)>> {
+    /// Trees with their weights, if they have so many images.
+    fn solution<'c>(&self, columns: &'c [Column], images: u32) -> Option<Vec<(&'c Column, Ratio)>> {
         let trees = self.values.iter().zip(&self.basis).filter(|(value, _)| **value > 0);
         let of = |(&value, &tree): (&i128, &Option<usize>)| {
-            tree.map(|tree| Some((&columns[tree], ratio(value, self.denominator.checked_mul(i128::from(roots))?)?)))
+            tree.map(|tree| Some((&columns[tree], ratio(value, self.denominator.checked_mul(i128::from(images))?)?)))
         };
         trees.filter_map(of).collect()
     }
@@ -515,7 +548,11 @@ mod tests {
             }
             assert!(!has.contains(&false));
         }
-        assert!(weight.iter().all(|&w| w == weight[0]));
+        assert!(both_ways || weight.iter().all(|&w| w == weight[0]));
+        if !both_ways {
+            let Ratio { num, den } = rate::from_all_alike(network, &symmetry.roots).unwrap().unwrap().rate;
+            assert_eq!(rate::from_all(network).unwrap().unwrap().rate, Ratio::new(num, den));
+        }
         let rate = Ratio::new(weight.iter().sum(), all.factor);
         assert_eq!(rate, one.rate);
         Some(rate)
@@ -523,7 +560,6 @@ mod tests {
 
     fn of_all(network: &Network) -> Ratio {
         let Ratio { num, den } = rate::from_all(network).unwrap().unwrap().rate;
-        assert_eq!(rate::from_all_alike(network).unwrap().unwrap().rate, Ratio::new(num, den));
         Ratio::new(num * u64::from(network.terminals), den)
     }
 
@@ -533,6 +569,9 @@ mod tests {
         assert_eq!(check(&star(16, 6), true), Some(Ratio::new(48, 15)));
         assert_eq!(check(&dgx1(1), false), Some(of_all(&dgx1(1))));
         assert_eq!(check(&dgx1(1), true), Some(Ratio::new(16, 7)));
+        // Of two kinds of GPUs.
+        assert_eq!(check(&dgx1(2), false), Some(of_all(&dgx1(2))));
+        assert_eq!(check(&dgx1(2), true), Some(Ratio::new(24, 7)));
     }
 
     #[test]

@@ -50,19 +50,19 @@ pub fn from_root(network: &Network, root: u32) -> Option<Limit> {
 /// # Errors
 /// A [`Refusal`] if capacities are too fine to be counted.
 pub fn from_all(network: &Network) -> Result<Option<Limit>, Refusal> {
-    limit_of(network, network.terminals)
+    limit_of(network, &(0..network.terminals).collect::<Vec<_>>())
 }
 
-/// The same of a network whose symmetries lead the first terminal to every other one, so that it stands for all.
+/// The same of a network whose symmetries lead these terminals to all others, so that they stand for all.
 ///
 /// # Errors
 /// A [`Refusal`] if capacities are too fine to be counted.
-pub fn from_all_alike(network: &Network) -> Result<Option<Limit>, Refusal> {
-    limit_of(network, 1)
+pub fn from_all_alike(network: &Network, roots: &[u32]) -> Result<Option<Limit>, Refusal> {
+    limit_of(network, roots)
 }
 
-/// The same, with a look at the first terminals only.
-fn limit_of(network: &Network, looked_at: u32) -> Result<Option<Limit>, Refusal> {
+/// The same, with a look at some terminals only.
+fn limit_of(network: &Network, looked_at: &[u32]) -> Result<Option<Limit>, Refusal> {
     let (terminals, nodes) = (u64::from(network.terminals), network.nodes);
     if terminals == 1 {
         return Ok(None);
@@ -81,7 +81,7 @@ fn limit_of(network: &Network, looked_at: u32) -> Result<Option<Limit>, Refusal>
             flow.edge(nodes, terminal, num);
         }
         let demand = num * terminals;
-        let violated = (0..looked_at).find(|&t| flow.most(nodes, t, demand) < demand);
+        let violated = looked_at.iter().find(|&&t| flow.most(nodes, t, demand) < demand);
         if violated.is_none() {
             break;
         }

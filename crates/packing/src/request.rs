@@ -4,7 +4,7 @@
 use crate::network::{Arc, MOST_CAPACITY, Network, Tree, too_fine};
 use crate::rate::{self, Limit};
 use crate::ratio::Ratio;
-use crate::symmetry::Symmetry;
+use crate::symmetry::{MOST_ROOTS, Symmetry};
 use crate::{cheapest, each, every, exact, multiplicative, orbits, orientation, switches};
 use serde::{Deserialize, Serialize};
 use syncline_core::Refusal;
@@ -74,7 +74,7 @@ struct Rates {
     /// Per arc, the one that leads the other way; only for trees that are used both ways.
     opposite: Vec<Option<u32>>,
     trees: Vec<OneTree>,
-    /// If the trees are those of one root: permutations of the terminals, whose products lead it to every other one.
+    /// If the trees are those of some roots: permutations of the terminals, whose products lead these to every other one.
     generators: Vec<Vec<u32>>,
     /// Of trees from one root over the network as it is: none carries more than this, in the unit of whoever asks.
     widest: Option<u64>,
@@ -254,7 +254,7 @@ fn from_all(network: Network, one_root: bool) -> Result<Rates, Refusal> {
         return Ok(nothing(components, best, unit, &network));
     }
     if let Some(symmetry) = &symmetry_of(&network)? {
-        let best = rate::from_all_alike(&network)?;
+        let best = rate::from_all_alike(&network, &symmetry.roots)?;
         let all = of_all(best.as_ref(), &network);
         if let Some(found) = orbits::trees(&network, symmetry, false, all).filter(|found| found.rate == all) {
             return Ok(alike(components, best, unit, (&network, found), symmetry, (one_root, false)));
@@ -280,7 +280,7 @@ fn both_ways(network: Network, one_root: bool) -> Result<Rates, Refusal> {
         return Ok(nothing(components, best, unit, &network));
     }
     if let Some(symmetry) = symmetry_of(&network)?.as_ref().filter(|_| orientation::is_even(&network)) {
-        let all = rate::from_all_alike(&network)?;
+        let all = rate::from_all_alike(&network, &symmetry.roots)?;
         // Half of what all-gathers reach, and the sets that prove that there is no more, if they prove it.
         let half = of_all(all.as_ref(), &network);
         let half = Ratio::new(half.num, 2 * half.den);
@@ -339,9 +339,10 @@ fn unlike(network: &Network) -> Result<(), Refusal> {
     if network.terminals <= MOST_UNLIKE {
         return Ok(());
     }
-    let message = format!("trees from all of {} GPUs that are not all placed alike take too long", network.terminals);
+    let message =
+        format!("trees from all of {} GPUs that are placed in too many ways take too long", network.terminals);
     Err(Refusal::of("nodes", message).accepting(format!(
-        "up to {MOST_UNLIKE} GPUs, more of them with a symmetry that leads each to any other, or a collective with one root"
+        "up to {MOST_UNLIKE} GPUs, more of them of up to {MOST_ROOTS} kinds by the machine's symmetries, or a collective with one root"
     )))
 }
 
@@ -368,7 +369,7 @@ fn alike(
     }
     let terminals = network.terminals;
     let generators = symmetry.generators.iter().map(|images| images[..terminals as usize].to_vec()).collect();
-    let rate = Ratio::new(answer.rate.num * u64::from(terminals), answer.rate.den);
+    let rate = Ratio::new(answer.rate.num * symmetry.images.len() as u64, answer.rate.den);
     Rates { rate, generators, ..answer }
 }
 

@@ -1,27 +1,35 @@
-//! Symmetries of a network: permutations of its nodes that keep every capacity and lead a terminal to any other one.
+//! Symmetries of a network: permutations of its nodes that keep every capacity and lead a terminal to any other one, or to as many
+//! others as they can.
 //!
 //! They are looked for by refining colours. Two copies of the network are coloured alike, a node of the first one and what is
 //! to be its image get a colour of their own, and nodes are told apart by the colours around them until nothing changes
 //! (Weisfeiler and Leman 1968; McKay 1981). If a colour then has more nodes in one copy than in the other, there is no such
 //! symmetry; nodes that are alone with their colour have found their image; of others one is chosen.
 //!
-//! Choices are made so that the symmetries are a group with one member for each terminal. It grows by a factor each time, with
-//! a permutation that commutes with all members and moves the terminals that they have joined in cycles of equal length: the
-//! GPUs of every server in a cycle, then the servers. In such a group, the image of a terminal looks from there as that of any
-//! other terminal looks from the other one, which leaves few choices; some more are tried where none of them leads on. A network
-//! may have symmetries that are not found. What is found is checked arc by arc.
+//! Choices are made so that the symmetries are a group of which no member but one leads a terminal to itself. It grows by a factor
+//! each time, with a permutation that commutes with all members and moves the terminals that they have joined in cycles of equal
+//! length: the GPUs of every server in a cycle, then the servers. It begins with the terminals that few others look like: those
+//! that belong together most closely, whatever their numbers are. In such a group, the image of a terminal looks from there as
+//! that of any other terminal that it leads to looks from the other one, which leaves few choices; some more are tried where
+//! none of them leads on. Where terminals are of several kinds, as the GPUs at the ends and in the middle of a DGX-1V's quads, the
+//! group has as many members as there are terminals of each. A network may have symmetries that are not found. What is found is
+//! checked arc by arc.
 
 use crate::network::Network;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-/// Permutations of all nodes: the one with number `t` leads terminal 0 to terminal `t`.
+/// Permutations of all nodes, a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symmetry {
     /// Images of each node, for each of the permutations.
     pub images: Vec<Vec<u32>>,
     /// Permutations of which the others are products.
     pub generators: Vec<Vec<u32>>,
+    /// Terminals, the first of those that the permutations lead to each other.
+    pub roots: Vec<u32>,
+    /// For each terminal, the places of its root and of the one permutation that leads there from the root.
+    pub from: Vec<(u32, u32)>,
 }
 
 /// Permutations that are tried at most, times terminals; with many terminals each takes long.
@@ -30,9 +38,11 @@ const TRIES: usize = 100_000;
 const FEWEST_TRIES: usize = 64;
 const MOST_TRIES: usize = 1000;
 const NONE: u32 = u32::MAX;
+/// Most kinds of terminals. With more, it would take no less time to look for trees of all terminals.
+pub const MOST_ROOTS: usize = 16;
 
 impl Symmetry {
-    /// Symmetries that lead terminal 0 to every terminal, if they are found.
+    /// The largest group of symmetries that is found, if terminals are of few kinds by it.
     pub fn of(network: &Network) -> Option<Symmetry> {
         let sides = Sides::new(network);
         let terminals = network.terminals as usize;
@@ -42,18 +52,33 @@ impl Symmetry {
             base: sides.refined()?,
             away: sides.away(0),
             tries: (TRIES / terminals).clamp(FEWEST_TRIES, MOST_TRIES),
+            best: (Vec::new(), Vec::new()),
         };
-        let (group, generators) = growing.whole(vec![identity], Vec::new())?;
-        let mut images = vec![Vec::new(); group.len()];
-        for member in group {
-            let at = member[0] as usize;
-            images[at] = member;
+        growing.whole(vec![identity], Vec::new());
+        let (images, generators) = growing.best;
+        Symmetry::of_group(terminals, images, generators).filter(|symmetry| symmetry.roots.len() <= MOST_ROOTS)
+    }
+
+    /// A group of which no two members lead a terminal to the same one.
+    fn of_group(terminals: usize, images: Vec<Vec<u32>>, generators: Vec<Vec<u32>>) -> Option<Symmetry> {
+        let (mut roots, mut from) = (Vec::new(), vec![(NONE, NONE); terminals]);
+        for terminal in 0..terminals as u32 {
+            if from[terminal as usize].0 == NONE {
+                for (member, leads) in (0..).zip(&images) {
+                    let there = &mut from[leads[terminal as usize] as usize];
+                    if there.0 != NONE {
+                        return None;
+                    }
+                    *there = (roots.len() as u32, member);
+                }
+                roots.push(terminal);
+            }
         }
-        Some(Symmetry { images, generators })
+        Some(Symmetry { images, generators, roots, from })
     }
 }
 
-/// Permutations that commute, one for each terminal that they lead terminal 0 to.
+/// Permutations that commute, one for each terminal that they lead a terminal to.
 type Group = Vec<Vec<u32>>;
 
 /// A group in the making.
@@ -65,15 +90,20 @@ struct Growing<'a> {
     away: Vec<u32>,
     /// Permutations that may still be tried.
     tries: usize,
+    /// The largest group so far, and its generators.
+    best: (Group, Vec<Vec<u32>>),
 }
 
 impl Growing<'_> {
-    /// The group with more generators until it leads to every terminal. A generator after which there are no others is given up
-    /// for another one: of three pairs, two may have changed places, and the third one has nobody left.
-    fn whole(&mut self, group: Group, generators: Vec<Vec<u32>>) -> Option<(Group, Vec<Vec<u32>>)> {
+    /// The group with more generators until it leads to every terminal; if it does not, none. A generator after which there are no
+    /// others is given up for another one: of three pairs, two may have changed places, and the third one has nobody left.
+    fn whole(&mut self, group: Group, generators: Vec<Vec<u32>>) -> Option<()> {
         let terminals = self.sides.network.terminals as usize;
+        if group.len() > self.best.0.len() {
+            self.best = (group.clone(), generators.clone());
+        }
         if group.len() == terminals {
-            return Some((group, generators));
+            return Some(());
         }
         for target in self.targets(&group) {
             let blocks = terminals / group.len();
@@ -93,8 +123,8 @@ impl Growing<'_> {
                     && let Some(larger) = grown(&group, &generator, length, terminals)
                 {
                     let more = [&generators[..], &[generator]].concat();
-                    if let Some(found) = self.whole(larger, more) {
-                        return Some(found);
+                    if self.whole(larger, more).is_some() {
+                        return Some(());
                     }
                 }
             }
@@ -102,16 +132,25 @@ impl Growing<'_> {
         None
     }
 
-    /// Terminals that the group does not lead to yet, the nearest ones first. Of those that look alike from terminal 0, one.
+    /// Terminals that the group does not lead to yet, those first that few look like, and then the nearest ones. Of those that look
+    /// alike from terminal 0, one.
     fn targets(&self, group: &[Vec<u32>]) -> Vec<u32> {
         let mut reached = vec![false; self.sides.network.terminals as usize];
         for member in group {
             reached[member[0] as usize] = true;
         }
         let colours = self.sides.looks(&self.base, 0);
+        let mut alike: BTreeMap<u32, u32> = BTreeMap::new();
+        for &colour in &colours[..reached.len()] {
+            *alike.entry(colour).or_default() += 1;
+        }
         let mut targets: Vec<u32> =
             (0..self.sides.network.terminals).filter(|&terminal| !reached[terminal as usize]).collect();
-        targets.sort_by_key(|&terminal| (self.away[terminal as usize], terminal));
+        targets.retain(|&terminal| self.base.of[terminal as usize] == self.base.of[0]);
+        targets.sort_by_key(|&terminal| {
+            let at = terminal as usize;
+            (alike.get(&colours[at]), self.away[at], terminal)
+        });
         let mut seen = Vec::new();
         targets.retain(|&terminal| {
             let looks = (self.away[terminal as usize], colours[terminal as usize]);
@@ -123,7 +162,7 @@ impl Growing<'_> {
     }
 }
 
-/// A group with one more generator, whose cycles of blocks have a length; none if two members lead to the same terminal.
+/// A group with one more generator, whose cycles of blocks have a length; none if two members lead a terminal to the same one.
 fn grown(group: &[Vec<u32>], generator: &[u32], length: usize, terminals: usize) -> Option<Group> {
     let begun = group.len();
     if begun * length > terminals {
@@ -143,6 +182,14 @@ fn grown(group: &[Vec<u32>], generator: &[u32], length: usize, terminals: usize)
             group.push(next);
         }
     }
+    let mut led_by = vec![NONE; terminals];
+    for terminal in 0..terminals {
+        for member in &group {
+            if std::mem::replace(&mut led_by[member[terminal] as usize], terminal as u32) == terminal as u32 {
+                return None;
+            }
+        }
+    }
     Some(group)
 }
 
@@ -153,6 +200,8 @@ struct Sides<'a> {
     capacity: BTreeMap<(u32, u32), u64>,
     /// See `looks`; found where it is asked for.
     looks: Vec<OnceCell<Vec<u32>>>,
+    /// The same in ascending order.
+    sorted: Vec<OnceCell<Vec<u32>>>,
 }
 
 impl Sides<'_> {
@@ -167,7 +216,7 @@ impl Sides<'_> {
             around[to as usize].push((false, carries, from));
         }
         let looks = vec![OnceCell::new(); network.nodes as usize];
-        Sides { network, around, capacity, looks }
+        Sides { network, around, capacity, sorted: looks.clone(), looks }
     }
 
     /// How all nodes look from one: their colours once it has its own. What looks alike from two nodes has the same number, since
@@ -183,6 +232,15 @@ impl Sides<'_> {
             }
             colours.of.truncate(nodes);
             colours.of
+        })
+    }
+
+    /// What is seen from a node, whichever nodes they are: what looks different leads to no symmetry.
+    fn kind(&self, base: &Colours, from: u32) -> &[u32] {
+        self.sorted[from as usize].get_or_init(|| {
+            let mut seen = self.looks(base, from).to_vec();
+            seen.sort_unstable();
+            seen
         })
     }
 
@@ -215,7 +273,7 @@ impl Sides<'_> {
         away
     }
 
-    /// The coarsest colours of both copies; none if terminals differ.
+    /// The coarsest colours of both copies.
     fn refined(&self) -> Option<Colours> {
         let nodes = self.around.len();
         let kind = |node: usize| u32::from(node % nodes >= self.network.terminals as usize);
@@ -226,8 +284,7 @@ impl Sides<'_> {
         }
         let all: Vec<u32> = (0..2 * nodes as u32).collect();
         colours.refine(self, all)?;
-        let terminals = &colours.of[..self.network.terminals as usize];
-        terminals.iter().all(|&colour| colour == terminals[0]).then_some(colours)
+        Some(colours)
     }
 }
 
@@ -299,8 +356,8 @@ impl Colours {
 struct Search<'a> {
     sides: &'a Sides<'a>,
     base: &'a Colours,
-    /// How the image of a terminal looks from there.
-    looks: u32,
+    /// How the image of a terminal looks from there, for each kind of terminals that is known.
+    looks: Vec<(&'a [u32], u32)>,
     group: &'a [Vec<u32>],
     colours: Colours,
     images: Vec<u32>,
@@ -323,9 +380,10 @@ impl<'a> Search<'a> {
         let nodes = sides.around.len();
         let block = (0..nodes).map(|node| group.iter().map(|member| member[node]).min().unwrap_or(NONE)).collect();
         let (images, taken) = (vec![NONE; nodes], vec![false; nodes]);
-        let looks = sides.looks(base, 0)[target as usize];
+        let looks = vec![(sides.kind(base, 0), sides.looks(base, 0)[target as usize])];
         let mut search = Search { sides, base, looks, group, colours: base.clone(), images, taken, block };
         search.lead(0, target)?;
+        search.learn();
         let given = length;
         let length = search.cycle(0, given)?;
         if given.is_some_and(|given| given != length) {
@@ -337,6 +395,21 @@ impl<'a> Search<'a> {
             }
         }
         Some((search.images, length))
+    }
+
+    /// Notes how images look from terminals that have only one left, for each kind. The terminals around the first one mostly do, and
+    /// those around others have to follow them: servers that are moved in different ways do not change places later.
+    fn learn(&mut self) {
+        let nodes = self.images.len() as u32;
+        for at in 0..self.sides.network.terminals {
+            let members = &self.colours.members[self.colours.of[at as usize] as usize];
+            if let (2, Some(&to)) = (members.len(), members.iter().find(|&&node| node >= nodes)) {
+                let kind = self.sides.kind(self.base, at);
+                if self.looks.iter().all(|known| known.0 != kind) {
+                    self.looks.push((kind, self.sides.looks(self.base, at)[(to - nodes) as usize]));
+                }
+            }
+        }
     }
 
     /// Makes a node the image of another one, and all that follows from it.
@@ -377,9 +450,10 @@ impl<'a> Search<'a> {
                 let images =
                     self.colours.members[colour].iter().filter(|&&node| node >= nodes).map(|node| node - nodes);
                 let mut free: Vec<u32> = images.filter(|&to| !self.taken[to as usize]).collect();
-                if free.len() > 1 && at < self.sides.network.terminals {
-                    let looks = self.sides.looks(self.base, at);
-                    free.retain(|&to| looks[to as usize] == self.looks);
+                let chooses = free.len() > 1 && at < self.sides.network.terminals;
+                let known = self.looks.iter().find(|looks| chooses && looks.0 == self.sides.kind(self.base, at));
+                if let Some(&(_, looks)) = known {
+                    free.retain(|&to| self.sides.looks(self.base, at)[to as usize] == looks);
                 }
                 let close = length.is_none_or(|length| steps == length);
                 let new = |to: &u32| !visited[self.block[*to as usize] as usize];
@@ -400,6 +474,9 @@ impl<'a> Search<'a> {
                         .or_else(|| free.iter().find(|to| **to == start))
                         .or(free.first())?
                 };
+                if chooses && known.is_none() {
+                    self.looks.push((self.sides.kind(self.base, at), self.sides.looks(self.base, at)[next as usize]));
+                }
                 self.lead(at, next)?;
             }
             at = self.images[at as usize];
@@ -420,15 +497,20 @@ mod tests {
     use crate::testing::{both, dgx1, star};
     use proptest::prelude::*;
 
-    /// Checks that there is a symmetry for each terminal, and that they are symmetries.
-    fn check(network: &Network) {
+    /// Checks that there are symmetries for so many kinds of terminals, and that they are symmetries.
+    fn check_kinds(network: &Network, kinds: usize) {
         let symmetry = Symmetry::of(network).expect("symmetries");
         let sides = Sides::new(network);
-        assert_eq!(symmetry.images.len(), network.terminals as usize);
-        for (terminal, images) in symmetry.images.iter().enumerate() {
-            assert!(sides.keeps(images));
-            assert_eq!(images[0] as usize, terminal);
+        assert_eq!(symmetry.roots.len(), kinds);
+        assert_eq!(symmetry.images.len() * kinds, network.terminals as usize);
+        assert!(symmetry.images.iter().all(|images| sides.keeps(images)));
+        for (terminal, &(root, member)) in (0u32..).zip(&symmetry.from) {
+            assert_eq!(symmetry.images[member as usize][symmetry.roots[root as usize] as usize], terminal);
         }
+    }
+
+    fn check(network: &Network) {
+        check_kinds(network, 1);
     }
 
     /// Servers of GPUs on a switch, with a card for each GPU on the rail of its place.
@@ -468,12 +550,15 @@ mod tests {
     }
 
     #[test]
-    fn no_symmetry_of_unequal_terminals() {
-        let path = Network::new(3, 3, both(&[(0, 1, 1), (1, 2, 1)])).unwrap();
-        assert_eq!(Symmetry::of(&path), None);
-        // All terminals have the same degree, but two lie in a triangle and others in a square.
+    fn terminals_of_several_kinds() {
+        // The one in the middle stays where it is, so that the group has no more than one member.
+        check_kinds(&Network::new(3, 3, both(&[(0, 1, 1), (1, 2, 1)])).unwrap(), 3);
+        check_kinds(&Network::new(4, 4, both(&[(0, 1, 1), (1, 2, 1), (2, 3, 1)])).unwrap(), 2);
+        // All terminals have the same degree, but some lie in a triangle and others in a square.
         let links = [(0, 1, 1), (1, 2, 1), (2, 0, 1), (3, 4, 1), (4, 5, 1), (5, 6, 1), (6, 3, 1)];
-        assert_eq!(Symmetry::of(&Network::new(7, 7, both(&links)).unwrap()), None);
+        check_kinds(&Network::new(7, 7, both(&links)).unwrap(), 7);
+        // Pairs of double links that are next to each other and in the middle of a quad, or at its ends.
+        check_kinds(&dgx1(2), 2);
     }
 
     proptest! {

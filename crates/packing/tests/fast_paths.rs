@@ -30,6 +30,48 @@ fn cluster(
     Network::new(gpus + servers + halves + tops, gpus, arcs).unwrap()
 }
 
+/// Nodes under other names: terminals are those of a list, and what follows them those of another one.
+fn renamed(network: &Network, terminals: &[u32], switches: &[u32]) -> Network {
+    let name = |node: u32| match terminals.get(node as usize) {
+        Some(&terminal) => terminal,
+        None => network.terminals + switches[(node - network.terminals) as usize],
+    };
+    let arcs = network.arcs.iter().map(|arc| Arc::new(name(arc.from), name(arc.to), arc.capacity));
+    Network::new(network.nodes, network.terminals, arcs).unwrap()
+}
+
+fn shuffled(count: u32) -> impl Strategy<Value = Vec<u32>> {
+    Just((0..count).collect::<Vec<u32>>()).prop_shuffle()
+}
+
+/// Racks of trays, as those of GB200 GPUs: all GPUs of a rack on a switch, pairs of them at one of a tray's two processors, each of
+/// which has two cards, on rails of their own.
+fn racks(racks: u32, trays: u32) -> Network {
+    let gpus = racks * trays * 4;
+    let (processors, cards) = (gpus + racks, gpus + racks + gpus / 2);
+    let rails = cards + gpus;
+    let links = (0..gpus).flat_map(|gpu| {
+        let (processor, card) = (processors + gpu / 2, cards + gpu);
+        [(gpu, gpus + gpu / (trays * 4), 90), (gpu, processor, 20), (processor, card, 5), (card, rails + gpu % 4, 5)]
+    });
+    let arcs = links.flat_map(|(a, b, c)| [Arc::new(a, b, c), Arc::new(b, a, c)]);
+    Network::new(rails + 4, gpus, arcs).unwrap()
+}
+
+/// DGX-1Vs: pairs of GPUs share a card, and GPUs are of two kinds, at the ends of a quad's double links and in their middle.
+fn dgx1v(servers: u32) -> Network {
+    let gpus = 8 * servers;
+    let around = |ring: [u32; 8], c| (0..8).map(move |i| (ring[i], ring[(i + 1) % 8], c));
+    let links = around([0, 3, 2, 1, 5, 6, 7, 4], 2).chain(around([0, 1, 3, 7, 5, 4, 6, 2], 1));
+    let links: Vec<_> = links.collect();
+    let within =
+        (0..servers).flat_map(|server| links.iter().map(move |&(a, b, c)| (8 * server + a, 8 * server + b, c)));
+    let cards = (0..gpus).map(|gpu| (gpu, gpus + gpu / 2, 1));
+    let rails = (0..gpus / 2).map(|card| (gpus + card, gpus + gpus / 2 + card % 4, 1));
+    let arcs = within.chain(cards).chain(rails).flat_map(|(a, b, c)| [Arc::new(a, b, c), Arc::new(b, a, c)]);
+    Network::new(gpus + gpus / 2 + 4, gpus, arcs).unwrap()
+}
+
 fn asked(network: &Network, task: &Value) -> Value {
     let arcs: Vec<_> = network.arcs.iter().map(|arc| (arc.from, arc.to, arc.capacity)).collect();
     let request = json!({"nodes": network.nodes, "terminals": network.terminals, "arcs": arcs, "task": task});
@@ -59,7 +101,58 @@ proptest! {
             prop_assert_eq!(fast.map(|found| found.rate), Some(ratio(&slow["rate"])), "{}", kind);
         }
         let all = rate::from_all(&network).unwrap().unwrap();
-        prop_assert_eq!(rate::from_all_alike(&network).unwrap().unwrap().rate, all.rate);
+        prop_assert_eq!(rate::from_all_alike(&network, &symmetry.roots).unwrap().unwrap().rate, all.rate);
+    }
+
+    /// Symmetries of racks and of DGX-1Vs are found whatever nodes are called, and lose nothing.
+    #[test]
+    fn names_decide_nothing(
+        (network, kinds, terminals, switches) in (2u32..4, 1u32..4, any::<bool>()).prop_flat_map(|(count, trays, dgx)| {
+            let network = if dgx { dgx1v(count) } else { racks(count, trays) };
+            let names = (shuffled(network.terminals), shuffled(network.nodes - network.terminals));
+            names.prop_map(move |(terminals, switches)| (network.clone(), 1 + usize::from(dgx), terminals, switches))
+        }),
+    ) {
+        let other = renamed(&network, &terminals, &switches);
+        let symmetry = Symmetry::of(&other).expect("symmetries");
+        prop_assert_eq!(symmetry.roots.len(), kinds);
+        for (kind, both) in [("from-all", false), ("both-ways", true)] {
+            let slow = asked(&network, &json!({"kind": kind}));
+            let fast = orbits::trees(&other, &symmetry, both, Ratio::whole(u64::MAX));
+            prop_assert_eq!(fast.map(|found| found.rate), Some(ratio(&slow["rate"])), "{}", kind);
+        }
+    }
+
+    /// So are those of networks that consist of equal parts around a ring, whatever is in them.
+    #[test]
+    fn parts_around_a_ring(
+        (parts, of_part, capacity, terminals, switches) in (2u32..5, 1u32..4, 0u32..2).prop_flat_map(|(parts, of_part, more)| {
+            let nodes = of_part + more;
+            let capacity = prop::collection::vec(0u64..4, (nodes * nodes * parts) as usize);
+            (Just(parts), Just(of_part), capacity, shuffled(parts * of_part), shuffled(parts * more))
+        }),
+    ) {
+        let nodes = of_part + switches.len() as u32 / parts;
+        let number = |part: u32, node: u32| {
+            if node < of_part { part * of_part + node } else { parts * of_part + part * (nodes - of_part) + node - of_part }
+        };
+        let ends = (0..parts * nodes).flat_map(|a| (0..parts * nodes).map(move |b| (a, b)));
+        let arcs = ends.filter(|(a, b)| a != b).flat_map(|(a, b)| {
+            let further = (b / nodes + parts - a / nodes) % parts;
+            let carries = capacity[((further * nodes + a % nodes) * nodes + b % nodes) as usize];
+            let [a, b] = [a, b].map(|node| number(node / nodes, node % nodes));
+            [Arc::new(a, b, carries), Arc::new(b, a, carries)]
+        });
+        let network = Network::new(parts * nodes, parts * of_part, arcs).unwrap();
+        let network = renamed(&network, &terminals, &switches);
+        let symmetry = Symmetry::of(&network).expect("one at least");
+        if network.components().len() == 1 && network.terminals > 1 {
+            let slow = asked(&network, &json!({"kind": "from-all"}));
+            let fast = orbits::trees(&network, &symmetry, false, Ratio::whole(u64::MAX));
+            prop_assert_eq!(fast.map(|found| found.rate), Some(ratio(&slow["rate"])));
+            let alike = rate::from_all_alike(&network, &symmetry.roots).unwrap().unwrap();
+            prop_assert_eq!(Some(alike.rate), rate::from_all(&network).unwrap().map(|limit| limit.rate));
+        }
     }
 
     /// Rings in place of fair crossbars, and all switches at once, keep the rate from every root.

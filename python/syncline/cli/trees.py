@@ -460,7 +460,9 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         gpus = allocation.canonical(document["gpus"])
     tables.show(tables.pairs(f"{document['collective']} on {document['machine']}, GPUs {gpus}", pairs))
     if document["symmetry"] is not None:
-        print(f"  trees of one root, whose images are those of all {document['symmetry']['roots']}:")
+        roots = len({tree["root"] for tree in document["trees"]})
+        whose = "one root" if roots == 1 else f"{roots} roots"
+        print(f"  trees of {whose}, whose images are those of all {roots * document['symmetry']['roots']}:")
     for tree in document["trees"]:
         edges = " ".join(f"{src}-{dst}" for src, dst in tree["edges"][:MOST_EDGES])
         edges += f" and {more} more" if (more := len(tree["edges"]) - MOST_EDGES) > 0 else ""

@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from syncline.trees import choice, packing
-from syncline.trees.packing import TASKS, TOWARDS_ROOT, Arc, Packing, Tree
+from syncline.trees.packing import TASKS, TOWARDS_ROOT, Arc, Packing, Tree, sums
 from syncline.trees.question import Question
 
 NEARLY: Final = Fraction(98, 100)
@@ -44,10 +44,7 @@ def messages(packing: Packing, trees: Sequence[Tree]) -> Iterator[tuple[Way, Fra
 
 def connections(packing: Packing, trees: Sequence[Tree]) -> dict[Way, Fraction]:
     """The bytes per second on each way."""
-    found: dict[Way, Fraction] = {}
-    for way, weight in messages(packing, trees):
-        found[way] = found.get(way, Fraction(0)) + weight
-    return found
+    return sums(trees, messages(packing, trees))
 
 
 def on_links(ways: Mapping[Way, Fraction]) -> dict[tuple[int, int], list[Fraction]]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from syncline import binding
 from syncline.errors import InputError, Problem
+from syncline.trees import alike
 from syncline.trees.question import MOST_GPUS, Question
 
 Collective: TypeAlias = Literal[
@@ -34,6 +36,8 @@ another GPU, whose part they carry.
 TOWARDS_ROOT: Final = frozenset({"reduce", "gather", "reduce-scatter"})
 """Collectives whose trees carry data towards their roots."""
 
+
+_Key = TypeVar("_Key")
 
 KEPT: Final = 64
 """Answers that are kept: collectives of several sizes have the same trees to choose from."""
@@ -133,8 +137,9 @@ class Packing:
     widest: Fraction | None = None
     """Bytes per second that one tree from the root can carry at most, whatever is done with switches."""
     generators: tuple[tuple[int, ...], ...] = ()
-    """If the trees are those of one root: permutations of the GPUs, which change no capacity. Their products lead the
-    root to every other GPU, and its trees to those of that GPU."""
+    """If the trees are those of some roots: permutations of the GPUs, which change no capacity. Their products lead
+    these roots to every other GPU, and their trees to those of that GPU. Of trees that are used both ways, whose roots
+    do not matter, they may lead the root to some GPUs only."""
     stages: tuple[Packing, ...] = ()
     """A reduce and a broadcast, where an all-reduce is one after the other; it then has no trees of its own."""
 
@@ -145,8 +150,8 @@ class Packing:
 
     @property
     def roots(self) -> int:
-        """The GPUs that each of the trees stands for."""
-        return self.gpus if self.generators else 1
+        """The roots of the trees that each of the trees stands for, its own included."""
+        return alike.images(self.generators)
 
     @property
     def rate(self) -> Fraction:
@@ -164,6 +169,17 @@ class Packing:
             return Fraction(0)
         roots = self.gpus if TASKS[self.collective] == "from-all" else 1
         return self.bound.rate * roots
+
+
+def sums(trees: Sequence[Tree], carried: Iterable[tuple[_Key, Fraction]]) -> dict[_Key, Fraction]:
+    """What is carried in all, where each part is the weight of one of these trees. Integers over a common denominator
+    are added ten times as fast as fractions.
+    """
+    scale = math.lcm(*(tree.weight.denominator for tree in trees))
+    found: dict[_Key, int] = {}
+    for key, weight in carried:
+        found[key] = found.get(key, 0) + weight.numerator * (scale // weight.denominator)
+    return {key: Fraction(total, scale) for key, total in found.items()}
 
 
 def ask(question: Question, task: dict[str, Any], *, backward: bool = False) -> Any:
@@ -189,7 +205,7 @@ def ask_network(nodes: int, terminals: int, arcs: Sequence[tuple[int, int, int]]
 
 def of(question: Question, collective: Collective, root: int = 0) -> Packing:
     """The optimal rate of a collective, and trees that reach it. The root is a place in the list of GPUs. Where more
-    than [`MOST_GPUS`] send, the trees are those of one root.
+    than [`MOST_GPUS`] send, the trees are those of one root, or of one of each kind.
     """
     return _of(question, collective, root)
 

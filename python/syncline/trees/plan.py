@@ -38,6 +38,10 @@ MOST_BLOCKS: Final = 1 << 24
 """Of a plan."""
 MOST_CELLS: Final = 3 << 23
 """Blocks of all ranks together; the verifier counts them twice, and has room for steps, too."""
+MOST_STEPS: Final = 1 << 24
+"""Steps of all ranks together, beside these."""
+MOST_CLOCKS: Final = 1 << 26
+"""The most steps of a rank times the most threads: what the verifier has room for."""
 FINEST: Final = 1 << 13
 """Blocks of a slice, as far as weights leave a choice: of finer weights, trees get what is nearest."""
 OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
@@ -101,6 +105,17 @@ class _Ranks:
         ends = [(other, len(self.threads[rank][other]) * self.slices - 1) for other in before]
         self.begin[rank, thread] = [{"op": "nop", "after": list(end)} for end in ends if end[1] >= 0]
 
+    @property
+    def most_slices(self) -> int:
+        """With so many slices, the steps are as many as the verifier has room for; 1 at least."""
+        steps = [sum(map(len, of_rank)) for of_rank in self.threads]
+        begun = [0] * len(steps)
+        for (rank, _), once in self.begin.items():
+            begun[rank] += len(once)
+        room = MOST_CLOCKS // max(1, *map(len, self.threads))
+        most = [(room - once) // max(1, count) for once, count in zip(begun, steps, strict=True)]
+        return max(1, min([(MOST_STEPS - sum(begun)) // max(1, sum(steps)), *most]))
+
     def loops(self) -> list[list[list[dict[str, Any]]]]:
         """The threads as a plan has them."""
 
@@ -121,15 +136,12 @@ def form(graph: Graph, question: Question, packing: Packing, slices: int, name: 
     # Blocks are so small that those of every stage are some of them.
     each = math.lcm(*(stage.blocks for stage in stages))
     slices = max(1, min(slices, MOST_BLOCKS // each, MOST_CELLS // (each * ranks)))
-    blocks = each * slices
-    threads = _Ranks([[] for _ in range(ranks)], slices)
-    before: list[list[int]] = [[] for _ in range(ranks)]
-    for stage in stages:
-        first = [len(of_rank) for of_rank in threads.threads]
-        stage.write(threads, each // stage.blocks, before)
-        before = [list(range(begin, len(of_rank))) for begin, of_rank in zip(first, threads.threads, strict=True)]
+    threads = _written(stages, ranks, each, slices)
+    if (most := threads.most_slices) < slices:
+        slices = most
+        threads = _written(stages, ranks, each, slices)
     program = {
-        **{"collective": NAMES[collective], "blocks": blocks, "one_by_one": True, "queues": 1},
+        **{"collective": NAMES[collective], "blocks": each * slices, "one_by_one": True, "queues": 1},
         "ranks": threads.loops(),
     }
     return {
@@ -141,6 +153,17 @@ def form(graph: Graph, question: Question, packing: Packing, slices: int, name: 
         "grid": [ranks],
         "programs": [program],
     }
+
+
+def _written(stages: Sequence[_Stage], ranks: int, each: int, slices: int) -> _Ranks:
+    """The threads of stages one after the other, with so many blocks of a slice."""
+    threads = _Ranks([[] for _ in range(ranks)], slices)
+    before: list[list[int]] = [[] for _ in range(ranks)]
+    for stage in stages:
+        first = [len(of_rank) for of_rank in threads.threads]
+        stage.write(threads, each // stage.blocks, before)
+        before = [list(range(begin, len(of_rank))) for begin, of_rank in zip(first, threads.threads, strict=True)]
+    return threads
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,13 +21,13 @@ least with `k = sqrt((d - 1) S / (W a))`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
 from syncline.endpoints.streams import REDUCE_RATE
 from syncline.trees import alike
-from syncline.trees.packing import TOWARDS_ROOT, Packing, Tree
+from syncline.trees.packing import TOWARDS_ROOT, Packing, Tree, sums
 
 MOST_SLICES: Final = 2048
 """More of them gain nothing, and have more blocks than a plan can number."""
@@ -115,12 +115,7 @@ def _stage(packing: Packing, size: int) -> _Stage:
     first: set[_Cost] = set()
     streams: set[_Cost] = set()
     carries = ((pair, tree.weight) for tree in packing.trees for pair in _carries(packing, tree))
-    load: dict[tuple[int, int], Fraction] = {}
-    if packing.generators:
-        load = alike.loads(packing, carries)
-    else:
-        for pair, weight in carries:
-            load[pair] = load.get(pair, Fraction(0)) + weight
+    load = alike.loads(packing, carries) if packing.generators else sums(packing.trees, carries)
     for pair, carried in load.items():
         # Messages take routes of their own, of which trees were given what these carry; so over switches, where trees
         # that are fewer have more of a way than those that it was found for, and those of one root stand for all.
@@ -140,8 +135,12 @@ def _stage(packing: Packing, size: int) -> _Stage:
             way += _down(packing, tree, links, streams)
         first.add(way)
     if packing.generators and kernels:
-        # Every GPU has each of the places in the trees of some root.
-        kernels = {0: sum(kernels.values())}
+        # Every GPU has each of the places that GPUs of its kind have, in the trees of some root.
+        kinds = alike.kinds(packing)
+        of_kind: dict[int, float] = {}
+        for gpu, busy in kernels.items():
+            of_kind[kinds[gpu]] = of_kind.get(kinds[gpu], 0.0) + busy
+        kernels = of_kind
     streams |= {_Cost(0.0, busy) for busy in kernels.values()}
     return _Stage(size / float(packing.rate), frozenset(first), frozenset(streams))
 
@@ -162,14 +161,24 @@ class _Links:
 
     capacity: dict[tuple[int, int], Fraction]
     load: dict[tuple[int, int], float]
+    shares: dict[tuple[Fraction, Fraction], float] = field(default_factory=dict)
+    """Of weights and capacities that have been asked for: trees have few, and fractions are slow to divide."""
+
+    def share(self, tree: Tree, pair: tuple[int, int]) -> float:
+        """How much of a link a tree takes. One of more weight than a link has takes several."""
+        key = tree.weight, self.capacity[pair]
+        share = self.shares.get(key)
+        if share is None:
+            share = self.shares[key] = min(1.0, float(tree.weight / self.capacity[pair]))
+        return share
 
     def stream(self, tree: Tree, pair: tuple[int, int], overheads: float = 1.0) -> _Cost:
-        """What a stream takes for a slice. A tree of more weight than a link has takes several."""
-        return _Cost(overheads, min(1.0, float(tree.weight / self.capacity[pair])))
+        """What a stream takes for a slice."""
+        return _Cost(overheads, self.share(tree, pair))
 
     def waits(self, tree: Tree, pair: tuple[int, int]) -> _Cost:
         """What the first slice may have to wait there."""
-        return _Cost(waits=max(0.0, min(1.0, self.load[pair]) - self.stream(tree, pair).data))
+        return _Cost(waits=max(0.0, min(1.0, self.load[pair]) - self.share(tree, pair)))
 
 
 def _longest(ways: Iterable[_Cost]) -> _Cost:

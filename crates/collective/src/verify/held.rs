@@ -4,7 +4,7 @@ use super::data::{From, Promise, Sets, Value};
 use super::findings::Findings;
 use super::layout::Layout;
 use super::machine::Names;
-use super::verifier::Verifier;
+use super::verifier::Pass;
 use crate::kind::Kind as Collective;
 use crate::plan::{Phase, PhaseId};
 use crate::rank::{LineRank, Rank};
@@ -58,16 +58,16 @@ pub(super) struct Moves {
 
 impl Held {
     /// What ranks start with.
-    pub(super) fn new(verifier: &Verifier<'_>) -> Held {
-        let ranks = verifier.ranks();
-        let units = (verifier.plan.kind() == Collective::AllToAll).then(|| units(verifier));
-        let cells = units.map_or(verifier.elements, |units| u64::from(ranks) * u64::from(units));
+    pub(super) fn new(pass: &Pass<'_>) -> Held {
+        let ranks = pass.ranks();
+        let units = (pass.plan.kind() == Collective::AllToAll).then(|| units(pass));
+        let cells = units.map_or(pass.elements, |units| u64::from(ranks) * u64::from(units));
         let all = cells.checked_mul(ranks.into()).filter(|&all| all <= u32::MAX.into());
         let all = all.expect("no more data than can be numbered");
         let width = cells as u32; // no more than all
         let mut memory = vec![Value::NOTHING; all as usize];
-        for rank in verifier.all() {
-            let (first, len) = if units.is_some() { (0, cells) } else { verifier.ends(rank)[0] };
+        for rank in pass.all() {
+            let (first, len) = if units.is_some() { (0, cells) } else { pass.ends(rank)[0] };
             let start = rank.index() * width as usize;
             for chunk in first..first + len {
                 memory[start + chunk as usize] = Value::of(chunk as u32, rank);
@@ -77,8 +77,8 @@ impl Held {
     }
 
     /// What a line works on in a phase.
-    pub(super) fn part(&self, verifier: &Verifier<'_>, first: Rank, phase: PhaseId) -> Part {
-        let (offset, len) = verifier.vector(first, phase);
+    pub(super) fn part(&self, pass: &Pass<'_>, first: Rank, phase: PhaseId) -> Part {
+        let (offset, len) = pass.vector(first, phase);
         match self.units {
             Some(_) => Part { offset: 0, len: self.width, units: self.units },
             None => Part { offset, len: len as u32, units: None }, // no more than the width
@@ -86,17 +86,17 @@ impl Held {
     }
 
     /// How a phase moves what the ranks of a line hold.
-    pub(super) fn moves(&self, verifier: &Verifier<'_>, phase: &Phase, part: Part, layout: &Layout) -> Moves {
+    pub(super) fn moves(&self, pass: &Pass<'_>, phase: &Phase, part: Part, layout: &Layout) -> Moves {
         let Some(units) = self.units else {
             let offset = part.offset as u32; // no more than the width
             let same = |cell| vec![vec![(offset, cell)]; phase.ranks as usize];
             return Moves { load: same(layout.start(0, 0)), store: same(layout.end(0, 0)), run: part.len };
         };
-        let (each, coordinate) = (layout.each(), |rank| verifier.coordinate(rank, phase.dim));
+        let (each, coordinate) = (layout.each(), |rank| pass.coordinate(rank, phase.dim));
         let run = units / each;
         // All that differs along other dimensions moves alike.
-        let alike: Vec<u32> = verifier.all().filter(|&rank| coordinate(rank) == 0).map(|rank| rank.0).collect();
-        let stride = verifier.peer(Rank(0), phase.dim, LineRank(1)).0;
+        let alike: Vec<u32> = pass.all().filter(|&rank| coordinate(rank) == 0).map(|rank| rank.0).collect();
+        let stride = pass.peer(Rank(0), phase.dim, LineRank(1)).0;
         let runs = |own: u32, cell: &dyn Fn(u32, u32, u32) -> u32| -> Vec<(u32, u32)> {
             let mut runs = Vec::with_capacity((phase.ranks * each) as usize * alike.len());
             for (other, piece) in (0..phase.ranks).flat_map(|other| (0..each).map(move |piece| (other, piece))) {
@@ -139,11 +139,11 @@ impl Held {
     }
 
     /// Whether everybody has what it must have in the end.
-    pub(super) fn check(&self, verifier: &Verifier<'_>, findings: &mut Findings) {
-        let kind = verifier.plan.kind();
-        let owners = if self.units.is_some() { Vec::new() } else { owners(verifier) };
-        let promises = verifier.all().flat_map(|rank| {
-            let (first, len) = if self.units.is_some() { (0, u64::from(self.width)) } else { verifier.ends(rank)[1] };
+    pub(super) fn check(&self, pass: &Pass<'_>, findings: &mut Findings) {
+        let kind = pass.plan.kind();
+        let owners = if self.units.is_some() { Vec::new() } else { owners(pass) };
+        let promises = pass.all().flat_map(|rank| {
+            let (first, len) = if self.units.is_some() { (0, u64::from(self.width)) } else { pass.ends(rank)[1] };
             let owners = &owners;
             (first as u32..(first + len) as u32).map(move |cell| match self.units {
                 Some(units) => {
@@ -163,8 +163,8 @@ impl Held {
 }
 
 /// Into how many cells is cut what a rank has for another, so that every phase can cut it into its pieces.
-fn units(verifier: &Verifier<'_>) -> u32 {
-    let pieces = verifier.programs.iter().map(|program| (program.parts() / program.ranks().max(1)).max(1));
+fn units(pass: &Pass<'_>) -> u32 {
+    let pieces = pass.programs.iter().map(|program| (program.parts() / program.ranks().max(1)).max(1));
     pieces.fold(1, |units, pieces| {
         let common = (1..=units.min(pieces)).rev().find(|d| units.is_multiple_of(*d) && pieces.is_multiple_of(*d));
         (units / common.unwrap_or(1)).saturating_mul(pieces)
@@ -172,11 +172,11 @@ fn units(verifier: &Verifier<'_>) -> u32 {
 }
 
 /// The rank that starts with each element; in sums, all of them do.
-fn owners(verifier: &Verifier<'_>) -> Vec<Rank> {
-    let mut owners = vec![Rank(0); verifier.elements as usize];
-    for rank in verifier.all() {
-        let [(first, len), _] = verifier.ends(rank);
-        assert!(!verifier.plan.kind().is_summed() || len == verifier.elements, "all ranks contribute to all of a sum");
+fn owners(pass: &Pass<'_>) -> Vec<Rank> {
+    let mut owners = vec![Rank(0); pass.elements as usize];
+    for rank in pass.all() {
+        let [(first, len), _] = pass.ends(rank);
+        assert!(!pass.plan.kind().is_summed() || len == pass.elements, "all ranks contribute to all of a sum");
         owners[first as usize..(first + len) as usize].fill(rank);
     }
     owners

@@ -33,6 +33,8 @@ pub(super) struct Layout {
     parts: u32,
     /// Cells of the vector.
     len: u32,
+    /// Of each block, and of the end, the first cell, where cells are longer than elements.
+    starts: Option<Vec<u32>>,
     memory: Memory,
     /// Cells of all buffers, scratch included.
     cells: u32,
@@ -92,7 +94,13 @@ impl Layout {
                 Remark::accepting(format!("{all} elements of a line of ranks"), format!("up to {MAX_CELLS}")),
             ));
         }
-        Ok(Layout { kind, ranks, parts, len, memory, cells: cells as u32 })
+        Ok(Layout { kind, ranks, parts, len, starts: None, memory, cells: cells as u32 })
+    }
+
+    /// The same where each block, and what would follow the last one, begins at a cell that is given.
+    #[must_use]
+    pub(super) fn with_starts(self, starts: Vec<u32>) -> Layout {
+        Layout { starts: Some(starts), ..self }
     }
 
     /// Cells of a rank.
@@ -130,8 +138,10 @@ impl Layout {
 
     /// Blocks of a vector that begins at a cell; a second run if they wrap.
     fn in_vector(&self, base: u32, blocks: Blocks) -> Cells {
-        let start = |block: u32| {
-            if block == self.parts { self.len } else { ELEMENTS.share(self.len.into(), self.parts, block).0 as u32 }
+        let start = |block: u32| match &self.starts {
+            Some(starts) => starts[block as usize],
+            None if block == self.parts => self.len,
+            None => ELEMENTS.share(self.len.into(), self.parts, block).0 as u32,
         };
         let (from, end) = (start(blocks.first), blocks.first + blocks.count);
         if end <= self.parts {

@@ -1,5 +1,6 @@
 //! Lays a program out for the verifier, on a line of ranks.
 
+use super::cuts::{Cuts, Marks};
 use super::findings::{Findings, Kind, Remark, Site};
 use super::held::Part;
 use super::layout::{Layout, Named};
@@ -103,9 +104,33 @@ impl<'a> Steps<'a> {
         Ok(Steps { program, kind, ranks, starts, steps, details, named })
     }
 
-    /// The memory that they work in, on vectors of so many cells.
-    pub(super) fn layout(&self, len: u32) -> Result<Layout, (Kind, Remark)> {
-        Layout::new(self.kind, self.ranks, self.program.parts(), len, self.named)
+    /// The memory that they work in, on vectors of so many cells, which are elements or are cut as said.
+    pub(super) fn layout(&self, len: u32, cuts: Option<&Cuts>) -> Result<Layout, (Kind, Remark)> {
+        let parts = self.program.parts();
+        let layout = Layout::new(self.kind, self.ranks, parts, len, self.named)?;
+        Ok(match cuts {
+            None => layout,
+            Some(cuts) => layout.with_starts((0..=parts).map(|block| cuts.of_block(block, parts)).collect()),
+        })
+    }
+
+    /// Marks where the blocks begin and end that steps use. False if that does not say on what they work: they name places, or
+    /// blocks that do not exist.
+    pub(super) fn mark(&self, marks: &mut Marks) -> bool {
+        let parts = self.program.parts();
+        if self.named != Named::default() || parts == 0 {
+            return false;
+        }
+        self.steps.iter().filter(|step| step.op.reads_local() || step.op.stores()).all(|step| {
+            let Blocks { first, count, .. } = step.blocks;
+            let fits = first < parts && count <= parts;
+            if fits {
+                let end = first + count;
+                marks.at_block(first, parts);
+                marks.at_block(if end > parts { end - parts } else { end }, parts);
+            }
+            fits
+        })
     }
 
     /// Ranks of the line, a switch included.

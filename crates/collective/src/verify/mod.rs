@@ -32,7 +32,9 @@
 //! ended, which puts their uses of data in order.
 //!
 //! The data are the elements of [`Plan::vector`](crate::Plan::vector), cut by [`Split`](crate::Split) into elements of one
-//! byte, so all sizes can be tried: empty blocks travel as empty messages.
+//! byte, so all sizes can be tried: empty blocks travel as empty messages. Where all phases work on the whole vector, elements
+//! that no step tells apart are carried out as one (`cuts`). That decides whether a plan is right; what is wrong with another one
+//! is said by going through it element by element.
 //!
 //! # All-to-all
 //! What one rank has for another is cut into as many cells as the pieces that programs make of it; sizes play no part. In a
@@ -77,6 +79,7 @@
 //! slices, that of double binary trees can on two ranks, where each is above and below the other.
 
 pub mod buffering;
+mod cuts;
 pub mod data;
 pub mod findings;
 mod held;

@@ -1,6 +1,7 @@
 //! What is verified: a plan, the ranks that carry it out, and what their connections hold.
 
 use super::buffering::Buffering;
+use super::cuts::Cuts;
 use super::data::{Run, Value};
 use super::findings::{Findings, Kind, Remark, Site};
 use super::held::Held;
@@ -42,7 +43,8 @@ impl<'a> Verifier<'a> {
         Verifier { plan, grid: Grid::new(sizes.iter().copied()), elements, buffering, programs }
     }
 
-    /// Runs the plan.
+    /// Runs the plan. Elements that no step tells apart are carried out as one; where that finds something, the findings are those
+    /// of [`Verifier::by_element`].
     ///
     /// # Errors
     /// What has been found, up to the first phase in which something is.
@@ -50,20 +52,95 @@ impl<'a> Verifier<'a> {
     /// # Panics
     /// If there is not one program per phase, or there is more data than can be numbered.
     pub fn verify(&self) -> Result<(), Findings> {
+        match self.by_parts() {
+            Some(Ok(())) => Ok(()),
+            _ => self.by_element(),
+        }
+    }
+
+    /// Runs the plan on every element by itself, which is slow and needs no argument. It names what it finds.
+    ///
+    /// # Errors
+    /// As [`Verifier::verify`].
+    ///
+    /// # Panics
+    /// As [`Verifier::verify`].
+    pub fn by_element(&self) -> Result<(), Findings> {
+        let mut findings = self.sizes();
+        let pass = self.pass(None);
+        let mut held = Held::new(&pass);
+        for phase in self.plan.phase_ids() {
+            if findings.is_empty() {
+                match self.steps(phase) {
+                    Ok(steps) => pass.carry_out(phase, &steps, &mut held, &mut findings),
+                    Err(remark) => findings.add(Kind::TooLarge, Site::ALL.in_phase(Some(phase)), remark),
+                }
+            }
+        }
+        pass.verdict(&held, findings)
+    }
+
+    /// Runs the plan on one element of each part of the vector that steps treat alike. The verdict is that of
+    /// [`Verifier::by_element`]; what is said of elements is about parts. None where steps work on more than blocks of one vector.
+    ///
+    /// # Panics
+    /// As [`Verifier::verify`].
+    pub fn by_parts(&self) -> Option<Result<(), Findings>> {
+        let mut findings = self.sizes();
+        if !findings.is_empty() {
+            return None;
+        }
+        let steps = self.plan.phase_ids().map(|phase| self.steps(phase)).collect::<Result<Vec<_>, _>>().ok()?;
+        let cuts = Cuts::of(&self.pass(None), &steps)?;
+        let pass = self.pass(Some(&cuts));
+        let mut held = Held::new(&pass);
+        for (phase, steps) in self.plan.phase_ids().zip(&steps) {
+            if findings.is_empty() {
+                pass.carry_out(phase, steps, &mut held, &mut findings);
+            }
+        }
+        Some(pass.verdict(&held, findings))
+    }
+
+    /// Programs that are not of their phase's size.
+    fn sizes(&self) -> Findings {
         assert_eq!(self.programs.len(), self.plan.phases().len(), "one program per phase");
         let mut findings = Findings::default();
-        let phases = || self.plan.phase_ids().zip(self.programs.iter().zip(self.plan.phases()));
-        for (phase, (program, expected)) in phases() {
+        for (id, (program, expected)) in self.plan.phase_ids().zip(self.programs.iter().zip(self.plan.phases())) {
             if let Err(remark) = check_size(program, expected) {
-                findings.add(Kind::Sizes, Site::ALL.in_phase(Some(phase)), remark);
+                findings.add(Kind::Sizes, Site::ALL.in_phase(Some(id)), remark);
             }
         }
-        let mut held = Held::new(self);
-        for (phase, (program, _)) in phases() {
-            if findings.is_empty() {
-                self.carry_out(phase, program, &mut held, &mut findings);
-            }
-        }
+        findings
+    }
+
+    fn steps(&self, id: PhaseId) -> Result<Steps<'_>, Remark> {
+        Steps::new(&self.programs[id.index()], self.plan.phases()[id.index()].kind)
+    }
+
+    fn pass<'p>(&'p self, cuts: Option<&'p Cuts>) -> Pass<'p> {
+        let Verifier { plan, grid, elements, buffering, programs } = self;
+        let elements = cuts.map_or(*elements, Cuts::count);
+        Pass { plan, grid, buffering: *buffering, programs, elements, whole: self.elements, cuts }
+    }
+}
+
+/// One execution of a plan, on elements or on parts of the vector.
+pub(super) struct Pass<'a> {
+    pub(super) plan: &'a Plan,
+    grid: &'a Grid,
+    buffering: Buffering,
+    pub(super) programs: &'a [Program],
+    /// What the vector is counted in: its elements, or the parts that stand for them.
+    pub(super) elements: u64,
+    /// Elements of the vector.
+    whole: u64,
+    cuts: Option<&'a Cuts>,
+}
+
+impl Pass<'_> {
+    /// What is found when everything has been carried out.
+    fn verdict(&self, held: &Held, mut findings: Findings) -> Result<(), Findings> {
         if findings.is_empty() {
             held.check(self, &mut findings);
         }
@@ -71,25 +148,21 @@ impl<'a> Verifier<'a> {
     }
 
     /// Carries out a phase, line by line.
-    fn carry_out(&self, id: PhaseId, program: &Program, held: &mut Held, findings: &mut Findings) {
+    fn carry_out(&self, id: PhaseId, steps: &Steps<'_>, held: &mut Held, findings: &mut Findings) {
         let phase = self.plan.phases()[id.index()];
-        let steps = match Steps::new(program, phase.kind) {
-            Ok(steps) => steps,
-            Err(remark) => return findings.add(Kind::TooLarge, Site::ALL.in_phase(Some(id)), remark),
-        };
         let leads = |&rank: &Rank| self.coordinate(rank, phase.dim) == 0 && self.takes_part(rank, id);
         // Lines differ in nothing but the length of their vectors, of which there are few.
         let mut lowered: Vec<(u32, Lowered)> = Vec::new();
         let mut memory = Vec::new();
         for (line, first) in (0..).zip(self.all().filter(leads)) {
             let members = (0..phase.ranks).map(|there| self.peer(first, phase.dim, LineRank(there)));
-            let switch = program.has_switch().then_some(Rank(self.ranks() + line));
+            let switch = self.programs[id.index()].has_switch().then_some(Rank(self.ranks() + line));
             let ranks: Vec<Rank> = members.chain(switch).collect();
             let part = held.part(self, first, id);
             let at = lowered.iter().position(|(len, _)| *len == part.len).unwrap_or(lowered.len());
             if at == lowered.len() {
                 let names = LineNames { phase: id, ranks: &ranks, layout: None, part };
-                let Some(line) = self.lower(&steps, names, findings) else { return };
+                let Some(line) = self.lower(steps, names, findings) else { return };
                 lowered.push((part.len, line));
             }
             let Lowered { layout, machine, order } = &lowered[at].1;
@@ -109,7 +182,7 @@ impl<'a> Verifier<'a> {
 
     /// Lays a program out on a line, and finds an order for its steps that leaves no races. What is wrong goes to `findings`.
     fn lower(&self, steps: &Steps<'_>, names: LineNames<'_>, findings: &mut Findings) -> Option<Lowered> {
-        let layout = match steps.layout(names.part.len) {
+        let layout = match steps.layout(names.part.len, self.cuts) {
             Ok(layout) => layout,
             Err((kind, remark)) => {
                 findings.add(kind, Site::ALL.in_phase(Some(names.phase)), remark);
@@ -151,12 +224,20 @@ impl<'a> Verifier<'a> {
 
     /// Offset and length of the part of the chunk that a rank works on.
     pub(super) fn vector(&self, rank: Rank, phase: PhaseId) -> (u64, u64) {
-        self.plan.vector(phase, Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
+        self.cut(self.plan.vector(phase, Bytes(self.whole), ELEMENTS, |d| self.coordinate(rank, d)))
     }
 
     /// Offset and length of what a rank holds at first and at last.
     pub(super) fn ends(&self, rank: Rank) -> [(u64, u64); 2] {
-        self.plan.ends(Bytes(self.elements), ELEMENTS, |d| self.coordinate(rank, d))
+        self.plan.ends(Bytes(self.whole), ELEMENTS, |d| self.coordinate(rank, d)).map(|run| self.cut(run))
+    }
+
+    /// Offset and length in what the vector is counted in.
+    fn cut(&self, (first, len): (u64, u64)) -> (u64, u64) {
+        match self.cuts {
+            None => (first, len),
+            Some(cuts) => (cuts.at(first), cuts.at(first + len) - cuts.at(first)),
+        }
     }
 }
 

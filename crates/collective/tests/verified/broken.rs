@@ -35,7 +35,7 @@ fn written(parts: u32, has_switch: bool, steps: &Steps) -> Program {
 
 /// A fault in one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+pub enum Fault {
     Dropped,
     SwappedWithNext,
     NotReduced,
@@ -47,7 +47,7 @@ enum Fault {
     WrongThread,
 }
 
-const FAULTS: [Fault; 9] = [
+pub const FAULTS: [Fault; 9] = [
     Fault::Dropped,
     Fault::SwappedWithNext,
     Fault::NotReduced,
@@ -61,7 +61,7 @@ const FAULTS: [Fault; 9] = [
 
 impl Fault {
     /// Does it to a step; false if that would change nothing that matters.
-    fn damage(self, thread: &mut Vec<Step>, pc: usize, own: u32, ranks: u32, parts: u32, threads: u16) -> bool {
+    pub fn damage(self, thread: &mut Vec<Step>, pc: usize, own: u32, ranks: u32, parts: u32, threads: u16) -> bool {
         let other = |peer: u32| (1..ranks).map(|k| (peer + k) % ranks).find(|&p| p != own && p != peer);
         let next = thread.get(pc + 1).copied();
         let step = &mut thread[pc];

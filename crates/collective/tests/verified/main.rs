@@ -7,6 +7,7 @@ mod build;
 mod grids;
 mod imported;
 mod lines;
+mod parts;
 mod places;
 mod support;
 mod written;
