@@ -162,7 +162,8 @@ impl Growing<'_> {
     }
 }
 
-/// A group with one more generator, whose cycles of blocks have a length; none if two members lead a terminal to the same one.
+/// A group with one more generator, whose cycles of blocks have a length; none if it is no group, or if two members lead a terminal
+/// to the same one.
 fn grown(group: &[Vec<u32>], generator: &[u32], length: usize, terminals: usize) -> Option<Group> {
     let begun = group.len();
     if begun * length > terminals {
@@ -181,6 +182,11 @@ fn grown(group: &[Vec<u32>], generator: &[u32], length: usize, terminals: usize)
             }
             group.push(next);
         }
+    }
+    // Cycles of other lengths beside these would not close, and what has been made would be no group.
+    let closes: Vec<u32> = group[group.len() - begun].iter().map(|&node| generator[node as usize]).collect();
+    if !group[..begun].contains(&closes) {
+        return None;
     }
     let mut led_by = vec![NONE; terminals];
     for terminal in 0..terminals {

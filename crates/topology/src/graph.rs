@@ -15,7 +15,7 @@ mod ways;
 
 use crate::fabric::{Fabric, LinkSpec};
 use crate::routing::Routing;
-use costs::{Costs, UNREACHABLE};
+use costs::{Costs, Entering, UNREACHABLE};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Refusal};
@@ -105,9 +105,8 @@ pub struct Graph {
     first_link: Vec<u32>,
     /// Per link, the port by which it arrives.
     arrives: Vec<PortId>,
-    /// Per link, its reverse, and how long a probe takes over it.
-    reverses: Vec<u32>,
-    probes: Vec<u64>,
+    /// Links by the node that they lead to.
+    entering: Vec<Entering>,
     /// Per node, its depth and number in the spanning tree; only where endpoints forward.
     tree: Option<Vec<(u32, u32)>>,
     /// Which of several equal ways messages take.
@@ -169,8 +168,7 @@ impl Graph {
         }
         let mut graph = Graph {
             arrives: Vec::new(),
-            reverses: Vec::new(),
-            probes: Vec::new(),
+            entering: Vec::new(),
             tree: None,
             routing: Routing::BySource,
             gates: (0..npus).map(NodeId).collect(),
@@ -184,9 +182,7 @@ impl Graph {
             first_link,
         };
         graph.arrives = graph.pair_links()?;
-        let back = |(link, &arrives): (&GraphLink, &PortId)| graph.first_link(link.to) + u32::from(arrives.0);
-        graph.reverses = graph.links.iter().zip(&graph.arrives).map(back).collect();
-        graph.probes = graph.links.iter().map(costs::probe).collect();
+        graph.entering = graph.all_entering();
         graph.gates = (0..npus).map(|npu| graph.gate(NodeId(npu))).collect();
         graph.connect(participants)?;
         Ok(graph)

@@ -82,7 +82,7 @@ proptest! {
         verifier.programs = vec![broken::program(&original, steps)];
         // What is not broken and works on one vector takes the fast way, or the test says nothing.
         prop_assert!(kind == Kind::AllToAll || fault.is_some() || verifier.by_parts().is_some());
-        compared(&verifier)?;
+        let _verdict = compared(&verifier)?;
     }
 
     /// Messages of overlapping blocks, most of which are no collective.
@@ -99,7 +99,7 @@ proptest! {
         let mut verifier = Verifier::new(&plan, &[3], u64::from(parts) + longer, true, Buffering::Eager);
         verifier.programs = vec![made_up(3, parts, &messages)];
         prop_assert!(verifier.by_parts().is_some());
-        compared(&verifier)?;
+        let _verdict = compared(&verifier)?;
     }
 
     /// Several phases, of which some work on parts of the vector.

@@ -5,7 +5,8 @@
 //! servers are alike. So a table holds the costs once, and their numbers for all nodes.
 
 use super::{Graph, GraphLink, PROBE};
-use syncline_core::NodeId;
+use crate::fabric::Fabric;
+use syncline_core::{NodeId, PortId};
 
 /// Cost of a way: hops, then time of a probe that is sent hop by hop.
 pub(super) type Cost = (u32, u64);
@@ -44,6 +45,16 @@ impl Costs {
             Numbers::Wide(numbers) => numbers.len(),
         }
     }
+}
+
+/// A link as seen from where it leads to. A search goes through all of them, so what it needs lies side by side.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entering {
+    from: u32,
+    /// Its number.
+    link: u32,
+    /// How long a probe takes over it.
+    probe: u64,
 }
 
 /// A search backwards from a destination.
@@ -126,16 +137,16 @@ impl Graph {
                 if at != dst && !self.forwards(at) {
                     return;
                 }
-                for (link, probe) in self.in_links(at) {
-                    let from = link.from.index();
+                for entering in self.entering(at) {
+                    let (from, probe) = (entering.from as usize, entering.probe);
                     // Before a step up one may still go up; a step down may be the first or a later one.
-                    match (with_tree, self.leads_up(link), down_only) {
-                        (false, _, _) | (true, true, false) => reach(from, probe),
-                        (true, false, true) => {
+                    match (with_tree && !self.leads_up(&self.links[entering.link as usize]), down_only) {
+                        (false, false) => reach(from, probe),
+                        (true, true) => {
                             reach(from, probe);
                             reach(count + from, probe);
                         }
-                        (true, true, true) | (true, false, false) => {}
+                        (false, true) | (true, false) => {}
                     }
                 }
             })
@@ -149,20 +160,28 @@ impl Graph {
             search.reach(dst.index(), (0, 0));
             search.run(|state, reach| {
                 let at = NodeId(state as u32);
-                for (link, probe) in self.in_links(at) {
-                    if link.from.0 >= self.npus && (at != dst || link.spec.class == class) {
-                        reach(link.from.index(), probe);
+                for entering in self.entering(at) {
+                    let is_of_class = || self.links[entering.link as usize].spec.class == class;
+                    if entering.from >= self.npus && (at != dst || is_of_class()) {
+                        reach(entering.from as usize, entering.probe);
                     }
                 }
             })
         })
     }
 
-    /// The links that lead to a node, and how long a probe takes over each.
-    fn in_links(&self, node: NodeId) -> impl Iterator<Item = (&GraphLink, u64)> {
-        let first = self.first_link[node.index()] as usize;
-        let reverses = &self.reverses[first..self.first_link[node.index() + 1] as usize];
-        reverses.iter().map(|&link| (&self.links[link as usize], self.probes[link as usize]))
+    /// All links by the node that they lead to, in the order of its ports.
+    pub(super) fn all_entering(&self) -> Vec<Entering> {
+        let entering = |(leaving, &arrives): (&GraphLink, &PortId)| {
+            let link = self.first_link(leaving.to) + u32::from(arrives.0);
+            Entering { from: leaving.to.0, link, probe: probe(&self.links[link as usize]) }
+        };
+        self.links.iter().zip(&self.arrives).map(entering).collect()
+    }
+
+    /// The links that lead to a node.
+    fn entering(&self, node: NodeId) -> &[Entering] {
+        &self.entering[self.first_link[node.index()] as usize..self.first_link[node.index() + 1] as usize]
     }
 
     /// The cost of a way that begins with a link, if the rest of it costs so much.
