@@ -29,6 +29,7 @@ from syncline.schema.packed import PACKED
 from syncline.schema.workloads import (
     AstraWorkload,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
@@ -36,6 +37,7 @@ from syncline.schema.workloads import (
     Training,
     kinds_of,
 )
+from syncline.strategies import training as divisions
 from syncline.topology import Topology
 from syncline.trees import planned
 
@@ -326,7 +328,7 @@ def _without_trees(experiment: Experiment, astra_text: str | None) -> dict[str, 
         "network": experiment.network.specification(),
         "endpoint": experiment.endpoint.specification(experiment.npu, experiment.transit),
         "collectives": _collectives(experiment, experiment.collective, kinds_of(experiment.workload)),
-        **({"families": _families(experiment)} if isinstance(experiment.workload, GraphWorkload) else {}),
+        **({"families": _families(experiment)} if experiment.is_graph else {}),
         **({"start": {"jitter_ps": experiment.network.jitter}} if experiment.network.jitter else {}),
         **_attributes(experiment),
         **({"changes": changes} if (changes := experiment.network.changes(experiment.topology.npus)) else {}),
@@ -400,7 +402,7 @@ def _attributes(experiment: Experiment) -> dict[str, Any]:
 
 def _groups(experiment: Experiment) -> dict[str, Any] | None:
     """Who works together, and in which shape where the engine does not know it from the fabric."""
-    if isinstance(experiment.workload, GraphWorkload | JobsWorkload):
+    if experiment.is_graph or isinstance(experiment.workload, JobsWorkload):
         return None  # they have groups of their own
     members, grid = experiment.members, experiment.grid
     shaped = len(grid) > 1
@@ -413,6 +415,8 @@ def _groups(experiment: Experiment) -> dict[str, Any] | None:
 
 def _families(experiment: Experiment) -> list[dict[str, Any]]:
     """The families of communicators of a graph, in the order in which its nodes number them."""
+    if isinstance(experiment.workload, DividedWorkload):
+        return _families_of_axes(experiment)
     assert isinstance(experiment.workload, GraphWorkload)
     file, npus = experiment.workload.file, experiment.topology.npus
     return [
@@ -425,6 +429,19 @@ def _families(experiment: Experiment) -> list[dict[str, Any]]:
         }
         for name, family in file.graph.families.items()
     ]
+
+
+def _families_of_axes(experiment: Experiment) -> list[dict[str, Any]]:
+    """The families of communicators along the axes of a division."""
+    divided, served = divisions.divided(experiment), experiment.parallel.parameter_server != "none"
+    found = []
+    for name, members in divided.families.items():
+        own: dict[str, Any] = {"algorithm": "direct"} if served and name == "data" else {}
+        own |= experiment.parallel.collectives.get(name, {})
+        collective = _of_family(experiment.collective, own)
+        collectives = _collectives(experiment, collective, divided.kinds)
+        found.append({"name": name, "members": _shaped(experiment, members), "collectives": collectives})
+    return found
 
 
 def _shaped(experiment: Experiment, members: dict[str, Any]) -> dict[str, Any]:
@@ -499,10 +516,10 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
             "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         }
-    if isinstance(workload, GraphWorkload):
+    if isinstance(workload, GraphWorkload | DividedWorkload):
         return {
             "kind": "graph",
-            "graph": {"classes": workload.file.engine_classes(experiment.topology.npus)},
+            "graph": _graph(experiment),
             "iterations": experiment.iterations,
             "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
@@ -525,6 +542,14 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "compute": _compute(experiment, *compute_share(experiment)),
         "background": background,
     }
+
+
+def _graph(experiment: Experiment) -> dict[str, Any]:
+    """The graphs of classes, as a file or the division of a model has them."""
+    workload = experiment.workload
+    if isinstance(workload, GraphWorkload):
+        return {"classes": workload.file.engine_classes(experiment.topology.npus)}
+    return divisions.divided(experiment).engine_graph()
 
 
 def _gradients(training: Training) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from syncline.schema.workloads import (
     ROOTED,
     SEQUENCES,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
@@ -105,14 +106,19 @@ def _computes(e: Experiment) -> bool:
     """Whether the compute model of the NPU gives the time of anything."""
     if isinstance(e.workload, GraphWorkload):
         return e.workload.file.computes
-    return isinstance(e.workload, ModelWorkload | JobsWorkload)
+    return isinstance(e.workload, ModelWorkload | DividedWorkload | JobsWorkload)
 
 
 def has_gradients(e: Experiment) -> bool:
     """Whether copies of a model have gradients that are all-reduced."""
-    if isinstance(e.workload, JobsWorkload):
+    if isinstance(e.workload, JobsWorkload | DividedWorkload):
         return True
     return isinstance(e.workload, ModelWorkload) and e.strategy == "data-parallel"
+
+
+def _is_divided(e: Experiment) -> bool:
+    """Whether a model is divided as `parallel` says."""
+    return isinstance(e.workload, DividedWorkload)
 
 
 def _exceeds(e: Experiment, most: int, *names: str) -> bool:
@@ -281,12 +287,19 @@ RULES: Final[tuple[Rule, ...]] = (
          "each port has its part of the buffer", "network.buffer_sharing dynamic"),
     Rule("network.nic_queue", _ethernet(lambda net: not net.asks_connections),
          "connections wait until the port of a host asks them", "network.nic_queues fifo, with TCP"),
-    Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
+    Rule("workload.sequence", lambda e: _is_divided(e) or getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
          lambda: f"workload.model {one_of(sorted(SEQUENCES))}"),
     Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",
          lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
+    Rule("parallel", _is_divided, "nothing is divided among NPUs as this says", "workload.global_batch with a model"),
+    Rule("training.strategy", lambda e: not _is_divided(e), "`parallel` says how the model is divided",
+         "workload.model with workload.batch"),
+    Rule("training.barrier", lambda e: not _is_divided(e), "an update of all weights ends an iteration",
+         "workload.model with workload.batch"),
+    Rule("training.background_embedding", lambda e: not _is_divided(e), "no embeddings are in the background",
+         "workload.model with workload.batch"),
     *(Rule(f"training.{name}", has_gradients, "no model is trained data-parallel here, with gradients of its own",
            lambda: f"workload.model {one_of(m for m in sorted(facts.engine().models) if m not in DISTRIBUTED)}")
       for name in ("bucket", "first_bucket", "barrier")),

@@ -44,11 +44,13 @@ from syncline.schema.fields import (
 )
 from syncline.schema.npu import Npu, completed
 from syncline.schema.packed import Trees
+from syncline.schema.parallel import Parallel
 from syncline.schema.section import Section
 from syncline.schema.workloads import (
     DISTRIBUTED,
     AstraWorkload,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
@@ -235,7 +237,7 @@ class Output(Section):
 
 
 def _workload_tag(value: Any) -> str | None:
-    known = ("model", "astra_text", "collective", "graph", "jobs")
+    known = ("global_batch", "model", "astra_text", "collective", "graph", "jobs")
     return next((k for k in known if (k in value if isinstance(value, dict) else hasattr(value, k))), None)
 
 
@@ -335,6 +337,7 @@ TopologyField = Annotated[
 
 Workload = Annotated[
     Annotated[ModelWorkload, Tag("model")]
+    | Annotated[DividedWorkload, Tag("global_batch")]
     | Annotated[AstraWorkload, Tag("astra_text")]
     | Annotated[CollectiveWorkload, Tag("collective")]
     | Annotated[GraphWorkload, Tag("graph")]
@@ -364,6 +367,8 @@ class Experiment(Section):
     """The network model."""
     workload: Workload
     """What is run."""
+    parallel: Parallel = Parallel()
+    """How a model with `workload.global_batch` is divided among the NPUs."""
     training: Training = Training()
     """The training loop; there is none with a single collective."""
     collective: Collective = Collective()
@@ -490,18 +495,23 @@ class Experiment(Section):
     @property
     def iterations(self) -> int:
         """How many iterations are simulated."""
-        return self.training.iterations or (1 if isinstance(self.workload, GraphWorkload) else 2)
+        return self.training.iterations or (1 if self.is_graph else 2)
 
     @property
     def tail(self) -> Literal["stop", "drain"]:
         """What happens to what is in flight when compute ends."""
-        return self.training.tail or ("drain" if isinstance(self.workload, GraphWorkload) else "stop")
+        return self.training.tail or ("drain" if self.is_graph else "stop")
 
     @property
     def precision(self) -> Precision | None:
         """What the peak rate of the NPU is for; None where it is no matter of data types, or of no use."""
         model = self.workload.jobs[0].workload if isinstance(self.workload, JobsWorkload) else self.workload
-        return model.precision if isinstance(model, ModelWorkload) else None
+        return model.precision if isinstance(model, ModelWorkload | DividedWorkload) else None
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether there are graphs of classes of NPUs, with families of communicators."""
+        return isinstance(self.workload, GraphWorkload | DividedWorkload)
 
     @property
     def is_training(self) -> bool:

@@ -29,6 +29,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "endpoint": dict(ENDPOINTS),
     "workload": {
         "model": workloads.ModelWorkload,
+        "global_batch": workloads.DividedWorkload,
         "astra_text": workloads.AstraWorkload,
         "collective": workloads.CollectiveWorkload,
         "graph": workloads.GraphWorkload,

@@ -35,22 +35,25 @@ from syncline.schema.experiment import (
 from syncline.schema.npu import Npu
 from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.packed import PACKED, PLANNED
+from syncline.schema.parallel import Parallel
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
     DISTRIBUTED,
     ROOTED,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
     Training,
     kinds_of,
 )
+from syncline.strategies import training as divisions
 from syncline.topology import Topology
 
 PS_PER_S: Final = 10**12
-GRAPH: Final = "workload.graph or workload.jobs"
+GRAPH: Final = "workload.graph, workload.global_batch or workload.jobs"
 U32_MAX: Final = 2**32 - 1
 MAX_CHUNKS: Final = 2**24
 MAX_SECONDS: Final = 100_000
@@ -75,6 +78,7 @@ class Parts:
     npu: Npu | None
     network: NetworkSection | None
     workload: Any
+    parallel: Parallel | None
     training: Training | None
     collective: Collective | None
     endpoint: EndpointSection | None
@@ -89,6 +93,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _root(parts)
     yield from _per_dimension(parts)
     yield from _strategy(parts)
+    yield from _divided(parts)
     yield from _tables(parts)
     yield from _background(parts)
     yield from _precision(parts)
@@ -138,7 +143,7 @@ def _graph(parts: Parts) -> Iterator[Violation]:
     """What a graph says itself."""
     if isinstance(parts.workload, JobsWorkload):
         yield from _jobs(parts, parts.workload)
-    if not isinstance(parts.workload, GraphWorkload | JobsWorkload):
+    if not isinstance(parts.workload, GraphWorkload | DividedWorkload | JobsWorkload):
         return
     for name, given in (("gpus", parts.gpus), ("groups", parts.groups)):
         if given is not None:
@@ -227,12 +232,31 @@ def _strategy(parts: Parts) -> Iterator[Violation]:
     """Models are distributed as they can be."""
     workload, training = parts.workload, parts.training
     model = workload.model if isinstance(workload, ModelWorkload) else None
-    if training is None or workload is None:
+    if training is None or workload is None or isinstance(workload, DividedWorkload):
         return
     needed = "hybrid" if model in DISTRIBUTED else "data-parallel"
     if training.strategy is not None and training.strategy != needed and not isinstance(workload, CollectiveWorkload):
         why = "no NPU holds all of its tables" if needed == "hybrid" else "it has no embedding tables to distribute"
         yield Violation(("training", "strategy"), f"{model or 'the model'} cannot be trained like this: {why}", needed)
+
+
+def _divided(parts: Parts) -> Iterator[Violation]:
+    """A model that is divided among all NPUs can be, and fits into their memory."""
+    workload, parallel, training, npu = parts.workload, parts.parallel, parts.training, parts.npu
+    if not isinstance(workload, DividedWorkload) or parallel is None:
+        return
+    yield from divisions.broken_collectives(parallel.collectives)
+    if training is None or parts.topology is None:
+        return
+    request = divisions.Request.of(workload, parallel, training, parts.topology)
+    found = list(request.violations())
+    yield from found
+    if found or npu is None or npu.memory is None:
+        return
+    most = max(divisions.needed(request), key=lambda needed: needed.total)
+    too_large = divisions.too_large(most, npu.memory)
+    if too_large is not None:
+        yield too_large
 
 
 def _tables(parts: Parts) -> Iterator[Violation]:
@@ -278,7 +302,8 @@ def _background(parts: Parts) -> Iterator[Violation]:
 def _precision(parts: Parts) -> Iterator[Violation]:
     """A data type decides on the peak of a GPU that has units for it, or at least on the width of elements."""
     npu, workload = parts.npu, parts.workload
-    if npu is None or not isinstance(workload, ModelWorkload) or "precision" not in workload.model_fields_set:
+    given = isinstance(workload, ModelWorkload | DividedWorkload) and "precision" in workload.model_fields_set
+    if npu is None or not given:
         return
     path, precision = ("workload", "precision"), workload.precision
     if precision is None:

@@ -58,6 +58,27 @@ class ModelWorkload(Section):
         return self
 
 
+class DividedWorkload(Section):
+    """Training of a model with a given batch, which is divided among all NPUs as `parallel` says."""
+
+    model: Annotated[str, Field(min_length=1, max_length=4096)]
+    """The model: the name of a packaged one, or the path of a model file, relative to the experiment file."""
+    global_batch: Count
+    """Samples of an iteration over all NPUs together."""
+    sequence: Annotated[int, Field(ge=1, le=2**24)] | None = None
+    """Tokens of a sample; those that the model has by default, if not given."""
+    element: Size = DEFAULT_ELEMENT
+    """Bytes of an element of weights and activations; those of `precision` if that is given and this is not."""
+    precision: Precision | None = None
+    """The data type of kernels, as for other models."""
+
+    @model_validator(mode="after")
+    def _elements_of_the_precision(self) -> Self:
+        if self.precision is not None and "element" not in self.model_fields_set:
+            object.__setattr__(self, "element", WIDTHS[self.precision])
+        return self
+
+
 class TextFile(str):
     """The path of a text workload that has been read."""
 
@@ -202,7 +223,11 @@ class CollectiveWorkload(Section):
     """Kernels that run beside the collective; only if the endpoint's `contention` is dynamic."""
 
 
-AnyWorkload: TypeAlias = "ModelWorkload | AstraWorkload | CollectiveWorkload | GraphWorkload | JobsWorkload"
+AnyWorkload: TypeAlias = (
+    "ModelWorkload | DividedWorkload | AstraWorkload | CollectiveWorkload | GraphWorkload | JobsWorkload"
+)
+DIVIDED_KINDS: Final = ("all-gather", "all-reduce", "all-to-all", "broadcast", "reduce", "reduce-scatter")
+"""The kinds of collectives that some division of a model has."""
 
 
 def kinds_of(workload: AnyWorkload) -> list[str]:
@@ -211,6 +236,8 @@ def kinds_of(workload: AnyWorkload) -> list[str]:
         return sorted({kind for job in workload.jobs for kind in kinds_of(job.workload)})
     if isinstance(workload, GraphWorkload):
         return workload.file.kinds
+    if isinstance(workload, DividedWorkload):
+        return list(DIVIDED_KINDS)
     if isinstance(workload, CollectiveWorkload):
         return [workload.collective]
     if isinstance(workload, AstraWorkload) and isinstance(workload.astra_text, TextFile):
@@ -235,7 +262,8 @@ class Training(Section):
     """How the model is distributed: a copy on every NPU, or copies of the MLPs with the embedding tables distributed;
     by default what the model needs, which is `hybrid` for DLRM."""
     iterations: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """How many iterations are simulated: 2 if nothing is said, or 1 of a graph of a file."""
+    """How many iterations are simulated: 2 if nothing is said, or 1 of a graph of a file, and of a
+    model with `workload.global_batch`."""
     overlap: bool = True
     """Issue collectives as gradients become ready; `false` issues them together after back-propagation."""
     bucket: Size | None = None
@@ -249,7 +277,7 @@ class Training(Section):
     (PyTorch); `false` lets each layer's next forward pass wait for its own gradients only."""
     tail: Literal["stop", "drain"] | None = None
     """What happens to what is in flight when compute ends: `stop` ends the run, `drain` waits for it; by default a run
-    stops, but graphs of files are run to their last node."""
+    stops, but graphs of files and models with `workload.global_batch` are run to their last node."""
     update: bool = True
     """Whether weight updates cost compute time."""
     background_embedding: bool = False

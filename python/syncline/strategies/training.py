@@ -1,0 +1,153 @@
+"""Between an experiment and its division: what is wrong with it, its memory, and its graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from syncline.fabric.topologies import Fabric
+from syncline.quantities import SIZE
+from syncline.schema.parallel import Parallel
+from syncline.schema.section import Violation
+from syncline.schema.workloads import DividedWorkload, Training
+from syncline.strategies import build, checks, memory, standin
+from syncline.strategies.build import Divided
+from syncline.strategies.costs import Costs
+from syncline.strategies.memory import Memory
+from syncline.strategies.mesh import Mesh
+from syncline.strategies.setting import Setting
+from syncline.topology import Topology
+
+if TYPE_CHECKING:
+    from syncline.schema.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a division follows from."""
+
+    workload: DividedWorkload
+    parallel: Parallel
+    training: Training
+    npus: int
+    sizes: tuple[int, ...] | None
+    """Those of a product topology."""
+
+    @classmethod
+    def of(cls, workload: DividedWorkload, parallel: Parallel, training: Training, fabric: Fabric) -> Request:
+        """Of the sections of an experiment."""
+        sizes = tuple(dim.size for dim in fabric.dims) if isinstance(fabric, Topology) else None
+        return cls(workload, parallel, training, fabric.npus, sizes)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        sections = (section.model_dump_json() for section in (self.workload, self.parallel, self.training))
+        return (*sections, self.npus, self.sizes)
+
+    def setting(self) -> Setting:
+        """The training, whose ways are right."""
+        workload, training = self.workload, self.training
+        parallel = checks.settled(self.parallel, self.npus, self.sizes)
+        model = standin.gpt(workload.model, parallel.micro_batch, workload.sequence)
+        return Setting(
+            model=model,
+            parallel=parallel,
+            mesh=Mesh.of(parallel, self.npus, self.sizes),
+            costs=Costs(standin.ask, workload.element),
+            micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
+            bucket=training.bucket,
+            first_bucket=training.first_bucket,
+            overlap=training.overlap,
+            costs_update=training.update,
+        )
+
+    def violations(self) -> Iterator[Violation]:
+        """What is wrong with it; of rules that build on others, those only that can be asked."""
+        if self.workload.model not in standin.GPTS:
+            yield Violation(("workload", "model"), "there is no such model", ", ".join(standin.GPTS))
+            return
+        found = list(checks.of_ways(self.parallel, self.npus, self.sizes))
+        yield from found
+        if found:
+            return
+        parallel = checks.settled(self.parallel, self.npus, self.sizes)
+        found = list(checks.of_rules(parallel))
+        found += checks.of_batch(parallel, self.workload.global_batch, self.training.iterations or 1)
+        yield from found
+        if not found:
+            yield from checks.of_model(parallel, self.setting().model)
+
+
+def too_large(needed: Memory, available: int) -> Violation | None:
+    """What to say of a stage that does not fit into the memory of an NPU."""
+    if needed.total <= available:
+        return None
+    terms = ", ".join(f"{name} {in_gb(size)}" for name, size in needed.terms().items() if size)
+    message = (
+        f"an NPU of stage {needed.stage} needs {in_gb(needed.total)} and has {in_gb(available)} (npu.memory): {terms}"
+    )
+    accepted = "a division that fits: syncline fit lists them; or a larger npu.memory"
+    return Violation(("parallel",), message, accepted)
+
+
+def in_gb(size: int) -> str:
+    """Bytes as people read them."""
+    return f"{size / 1e9:,.2f} GB" if size >= 10**7 else SIZE.format(size)
+
+
+def of(experiment: Experiment) -> Request:
+    """The request of an experiment whose workload is one."""
+    assert isinstance(experiment.workload, DividedWorkload)
+    return Request.of(experiment.workload, experiment.parallel, experiment.training, experiment.topology)
+
+
+def divided(experiment: Experiment) -> Divided:
+    """The graphs of an experiment."""
+    request = of(experiment)
+    return _divided(_Keyed(request))
+
+
+def needed(request: Request) -> list[Memory]:
+    """The memory of an NPU of each stage."""
+    return memory.of(request.setting())
+
+
+@dataclass(frozen=True, eq=False)
+class _Keyed:
+    """A request, equal to others that say the same."""
+
+    request: Request
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self.request.key == other.request.key
+
+    def __hash__(self) -> int:
+        return hash(self.request.key)
+
+
+@lru_cache(maxsize=8)
+def _divided(keyed: _Keyed) -> Divided:
+    return build.graph(keyed.request.setting())
+
+
+def broken_collectives(given: Mapping[str, Mapping[str, Any]]) -> Iterator[Violation]:
+    """What is wrong with how collectives of single axes are carried out."""
+    from syncline.schema.experiment import Collective
+    from syncline.schema.explain import violations
+
+    for name, keys in given.items():
+        path = ("parallel", "collectives", name)
+        try:
+            collective = Collective.model_validate(dict(keys))
+        except ValidationError as error:
+            yield from violations(error, path)
+            continue
+        if collective.algorithm == "auto" or "auto" in collective.algorithms.values():
+            yield Violation((*path, "algorithm"), "algorithms of axes are not chosen", "the name of one")
+        if collective.plan:
+            yield Violation((*path, "plan"), "axes have no plans", "an algorithm")
