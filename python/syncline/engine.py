@@ -200,6 +200,9 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
 
 def _request(variant: Variant, *, steady: bool = False) -> str:
     """What the engine is asked to simulate, and how much memory it may take."""
+    too_large = divisions.too_large(variant.experiment)
+    if too_large is not None:
+        raise InputError([variant.problem(too_large.path, too_large.message, too_large.accepted)])
     try:
         specified = specification(variant.experiment, variant.astra_text)
     except planned.TreesError as error:

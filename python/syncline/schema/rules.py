@@ -241,22 +241,14 @@ def _strategy(parts: Parts) -> Iterator[Violation]:
 
 
 def _divided(parts: Parts) -> Iterator[Violation]:
-    """A model that is divided among all NPUs can be, and fits into their memory."""
-    workload, parallel, training, npu = parts.workload, parts.parallel, parts.training, parts.npu
+    """A model that is divided among all NPUs can be."""
+    workload, parallel, training = parts.workload, parts.parallel, parts.training
     if not isinstance(workload, DividedWorkload) or parallel is None:
         return
     yield from divisions.broken_collectives(parallel.collectives)
     if training is None or parts.topology is None:
         return
-    request = divisions.Request.of(workload, parallel, training, parts.topology)
-    found = list(request.violations())
-    yield from found
-    if found or npu is None or npu.memory is None:
-        return
-    most = max(divisions.needed(request), key=lambda needed: needed.total)
-    too_large = divisions.too_large(most, npu.memory)
-    if too_large is not None:
-        yield too_large
+    yield from divisions.Request.of(workload, parallel, training, parts.topology).violations()
 
 
 def _tables(parts: Parts) -> Iterator[Violation]:

@@ -179,17 +179,18 @@ def of_model(parallel: Parallel, model: Model) -> Iterator[Violation]:
 
 def _divided(parallel: Parallel, model: Model) -> Iterator[Violation]:
     """Sizes of operators that cannot be divided, the first one for each axis."""
+    different = list({id(layer.operators): layer for layer in model.layers}.values())
     for field in ("tensor", "expert", "context"):
         others = {name: 1 for name in ("tensor", "expert", "context") if name != field}
         alone = parallel.model_copy(update=others | {"sequence": parallel.sequence and field == "tensor"})
         try:
-            for layer in model.layers:
+            for layer in different:
                 layers.regions(layer, alone)
         except DivisionError as error:
             yield _violation(field, str(error), "a divisor of that size")
             return
     try:
-        for layer in model.layers:
+        for layer in different:
             layers.regions(layer, parallel)
     except DivisionError as error:
         yield _violation("context", str(error), f"ways whose product divides that size, for {one_of(SIZED[:2])}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from syncline.models.model import Operator
+from syncline.models.model import Layer, Operator
+
+T = TypeVar("T")
 
 Kernel = tuple[int, int, tuple[tuple[str, Any], ...] | None]
 """Operations, bytes to and from main memory, and the shape of a matrix product if it is one."""
@@ -38,6 +40,7 @@ class Costs:
     ask: Ask
     element: int
     rows: list[Kernels] = field(default_factory=list)
+    _once: dict[tuple[object, ...], Any] = field(default_factory=dict)
     _known: dict[tuple[str, tuple[tuple[str, int], ...]], Demand] = field(default_factory=dict)
     _places: dict[Kernels, int] = field(default_factory=dict)
 
@@ -47,6 +50,14 @@ class Costs:
         if key not in self._known:
             (self._known[key],) = self.ask([operator], self.element)
         return self._known[key]
+
+    def once(self, what: str, layer: Layer, work: Callable[[], T], *more: object) -> T:
+        """What follows from the operators of a layer, worked out once for layers that share them."""
+        key = (what, id(layer.operators), layer.block, *more)
+        if key not in self._once:
+            self._once[key] = work()
+        found: T = self._once[key]
+        return found
 
     def kernels(self, operators: Iterable[Operator], *passes: str) -> Kernels:
         """The kernels of operators in some passes, one after the other."""

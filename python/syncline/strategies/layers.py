@@ -142,12 +142,16 @@ class LayerPasses:
 
     def steps(self, layer: Layer) -> LayerSteps:
         """The steps of a layer. Raises [`models.model.DivisionError`]."""
+        forward, backward = self.costs.once("steps", layer, lambda: self._steps(layer), self.rank)
+        return LayerSteps(layer.name, forward, backward)
+
+    def _steps(self, layer: Layer) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
         found = regions(layer, self.parallel, self.share)
         forward = _merged([step for region in found for step in self._forward(region)])
         backward: list[Step] = list(forward) if self.parallel.recompute == "full" and layer.block else []
         for region in reversed(found):
             backward += self._backward(region)
-        return LayerSteps(layer.name, tuple(forward), tuple(_merged(backward)))
+        return tuple(forward), tuple(_merged(backward))
 
     # Forward
 

@@ -119,7 +119,11 @@ def kept_bytes(layer: Layer, parallel: Parallel, setting: Setting, share: float 
     """Bytes that a layer keeps of a micro-batch for its backward pass."""
     if parallel.recompute == "full" and layer.block:
         return setting.activation // (parallel.tensor if parallel.sequence else 1)
-    return sum(_of_region(region, parallel, setting.costs) for region in regions(layer, parallel, share))
+
+    def summed() -> int:
+        return sum(_of_region(region, parallel, setting.costs) for region in regions(layer, parallel, share))
+
+    return setting.costs.once("kept", layer, summed, parallel.recompute)
 
 
 def _of_region(region: Region, parallel: Parallel, costs: Costs) -> int:

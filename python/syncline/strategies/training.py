@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from syncline.fabric.topologies import Fabric
+from syncline.models.model import Layer, Model, Operator
 from syncline.quantities import SIZE
 from syncline.schema.parallel import Parallel
 from syncline.schema.section import Violation
@@ -17,7 +19,6 @@ from syncline.schema.workloads import DividedWorkload, Training
 from syncline.strategies import build, checks, memory, standin
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
-from syncline.strategies.memory import Memory
 from syncline.strategies.mesh import Mesh
 from syncline.strategies.setting import Setting
 from syncline.topology import Topology
@@ -53,7 +54,7 @@ class Request:
         """The training, whose ways are right."""
         workload, training = self.workload, self.training
         parallel = checks.settled(self.parallel, self.npus, self.sizes)
-        model = standin.gpt(workload.model, parallel.micro_batch, workload.sequence)
+        model = shared(standin.gpt(workload.model, parallel.micro_batch, workload.sequence))
         return Setting(
             model=model,
             parallel=parallel,
@@ -83,16 +84,18 @@ class Request:
             yield from checks.of_model(parallel, self.setting().model)
 
 
-def too_large(needed: Memory, available: int) -> Violation | None:
-    """What to say of a stage that does not fit into the memory of an NPU."""
-    if needed.total <= available:
-        return None
-    terms = ", ".join(f"{name} {in_gb(size)}" for name, size in needed.terms().items() if size)
-    message = (
-        f"an NPU of stage {needed.stage} needs {in_gb(needed.total)} and has {in_gb(available)} (npu.memory): {terms}"
-    )
-    accepted = "a division that fits: syncline fit lists them; or a larger npu.memory"
-    return Violation(("parallel",), message, accepted)
+def shared(model: Model) -> Model:
+    """The model, with the operators of equal layers as one object, so that what follows from them is worked out once."""
+    kept: list[tuple[Operator, ...]] = []
+
+    def of(layer: Layer) -> Layer:
+        found = next((operators for operators in reversed(kept) if operators == layer.operators), None)
+        if found is None:
+            kept.append(layer.operators)
+            return layer
+        return dataclasses.replace(layer, operators=found)
+
+    return dataclasses.replace(model, layers=tuple(of(layer) for layer in model.layers))
 
 
 def in_gb(size: int) -> str:
@@ -112,9 +115,18 @@ def divided(experiment: Experiment) -> Divided:
     return _divided(_Keyed(request))
 
 
-def needed(request: Request) -> list[Memory]:
-    """The memory of an NPU of each stage."""
-    return memory.of(request.setting())
+def too_large(experiment: Experiment) -> Violation | None:
+    """What to say of a training whose stages do not fit into the memory of NPUs, if that is known."""
+    available = experiment.npu.memory
+    if available is None or not isinstance(experiment.workload, DividedWorkload):
+        return None
+    needed = max(memory.of(of(experiment).setting()), key=lambda of_stage: of_stage.total)
+    if needed.total <= available:
+        return None
+    terms = ", ".join(f"{name} {in_gb(size)}" for name, size in needed.terms().items() if size)
+    message = f"an NPU of stage {needed.stage} needs {in_gb(needed.total)}: {terms}"
+    accepted = f"a division that fits into {in_gb(available)} (npu.memory): syncline fit lists them"
+    return Violation(("parallel",), message, accepted)
 
 
 @dataclass(frozen=True, eq=False)

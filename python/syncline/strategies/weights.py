@@ -56,6 +56,10 @@ def placed(model: Model, stages: int, chunks: int) -> list[list[tuple[Layer, ...
 
 def of_layer(layer: Layer, parallel: Parallel, costs: Costs) -> Weights:
     """Parameters of a layer on one NPU, those that it shares with another layer included."""
+    return costs.once("weights", layer, lambda: _of_operators(layer, parallel, costs))
+
+
+def _of_operators(layer: Layer, parallel: Parallel, costs: Costs) -> Weights:
     ways: dict[Axis, int] = {"tensor": parallel.tensor, "expert": parallel.expert}
     found = Weights()
     for operator in layer.operators:
