@@ -440,7 +440,7 @@ def _families_of_axes(experiment: Experiment) -> list[dict[str, Any]]:
     found = []
     for name, members in divided.families.items():
         own: dict[str, Any] = {"algorithm": "direct"} if served and name == "data" else {}
-        own |= experiment.parallel.collectives.get(name, {})
+        own |= next((keys for axis, keys in experiment.parallel.collectives.items() if axis == name), {})
         collective = _of_family(experiment.collective, own)
         collectives = _collectives(experiment, collective, divided.kinds)
         found.append({"name": name, "members": _shaped(experiment, members), "collectives": collectives})
@@ -551,7 +551,8 @@ def _graph(experiment: Experiment) -> dict[str, Any]:
     """The graphs of classes, as a file or the division of a model has them."""
     workload = experiment.workload
     if isinstance(workload, GraphWorkload):
-        return {"classes": workload.file.engine_classes(experiment.topology.npus)}
+        file, npus = workload.file, experiment.topology.npus
+        return {"classes": file.engine_classes(npus), "costs": file.engine_costs()}
     return divisions.divided(experiment).engine_graph()
 
 

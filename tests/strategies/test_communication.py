@@ -113,7 +113,7 @@ def test_buckets_hold_layers_that_follow_one_another() -> None:
     late = divided.setting({}, 2, 1, blocks(), overlap=False)
     nodes = build.graph(late).classes[0].nodes
     first_exchange = next(n for n, node in enumerate(nodes) if node["work"]["op"] == "collective")
-    assert all(node["work"]["op"] != "cost" for node in nodes[first_exchange:-1])
+    assert all(node["work"]["op"] != "kernels" for node in nodes[first_exchange:-1])
 
 
 # Parameter servers. The tutorial ("Model Parameter Update Mechanisms"): gradients to the server, weights back.
@@ -192,8 +192,8 @@ def test_loads_of_experts_skew_what_goes_to_them() -> None:
     assert len(sizes[0]) == 4 * L
 
 
-# Context: keys and values of s / c tokens, 2 A / c bytes, go on c - 1 times forward; backward they do so again, and their
-# gradients go on c times (Liu et al., "Ring Attention", section 3).
+# Context: keys and values of s / c tokens, 2 A / c bytes, go on c - 1 times forward; backward they do so again, and
+# their gradients go on c times (Liu et al., "Ring Attention", section 3).
 
 
 @pytest.mark.parametrize("ways", [2, 4])

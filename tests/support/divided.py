@@ -18,7 +18,6 @@ from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
 from syncline.strategies.setting import Setting
-from syncline.strategies.standin import ask
 
 ELEMENT: Final = 2
 SHAPE: Final = {"layers": 4, "hidden": 48, "heads": 4, "vocabulary": 96, "tokens": 16}
@@ -105,7 +104,7 @@ def setting(parallel: Mapping[str, Any], npus: int, micros: int, model: Model | 
     """A training on so many NPUs, in so many micro-batches for each copy of the model."""
     settled = checks.settled(Parallel.model_validate(dict(parallel)), npus, None)
     found = model or gpt(settled.micro_batch)
-    return Setting(found, settled, Mesh.of(settled, npus), Costs(ask, ELEMENT), micros, **more)
+    return Setting(found, settled, Mesh.of(settled, npus), Costs(ELEMENT), micros, **more)
 
 
 Exchanged = Counter[tuple[str, str]]
@@ -139,7 +138,7 @@ def total(parallel: Mapping[str, Any], npus: int, micros: int = 1, **more: Any) 
 def flops(divided: Divided, node: Mapping[str, Any]) -> int:
     """Operations of a node."""
     work = node["work"]
-    return sum(kernel[0] for kernel in divided.costs[work["row"]]) if work["op"] == "cost" else 0
+    return sum(kernel.flops for kernel in divided.costs[work["cost"]]) if work["op"] == "kernels" else 0
 
 
 def simulated(divided: Divided, topology: str, fold: str = "auto") -> dict[str, Any]:

@@ -442,6 +442,8 @@ class Experiment(Section):
     def contents(self) -> list[str]:
         """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
         graphs = [self.workload.file.content] if isinstance(self.workload, GraphWorkload) else []
+        if isinstance(self.workload, DividedWorkload):
+            graphs.append(self.workload.named.content)
         files = [*(plan.content for plan in self.collective.plan), *graphs]
         return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 

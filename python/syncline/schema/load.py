@@ -16,6 +16,7 @@ from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
+from syncline.models import file as model_files
 from syncline.networks import background
 from syncline.networks import sizes as size_files
 from syncline.networks.sizes import Sizes
@@ -37,7 +38,15 @@ from syncline.schema.graph_file import GraphFile
 from syncline.schema.merge import Override
 from syncline.schema.npu import completed
 from syncline.schema.section import Violation
-from syncline.schema.workloads import GRAPH_ACCEPTED, TEXT_ACCEPTED, AstraWorkload, GraphWorkload, TextFile
+from syncline.schema.workloads import (
+    GRAPH_ACCEPTED,
+    MODEL_ACCEPTED,
+    TEXT_ACCEPTED,
+    AstraWorkload,
+    GraphWorkload,
+    NamedModel,
+    TextFile,
+)
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
@@ -47,6 +56,11 @@ SHARED_KEYS: Final = frozenset({"variants", "baseline"})
 """Keys that are about the whole file."""
 SWEEP_KEYS: Final = frozenset({"base", "axes"})
 """What tells a sweep from an experiment."""
+
+
+DIVIDED: Final = "global_batch"
+"""The key of a workload whose model may be a file."""
+MODEL_SUFFIXES: Final = (".yaml", ".yml")
 
 
 def _nowhere() -> Mapping:
@@ -133,6 +147,7 @@ class _Loading:
     plans: dict[Path, PlanFile | None] = field(default_factory=dict)
     """Those that were read; None for what is no plan, which has been said."""
     graphs: dict[Path, GraphFile | Unread] = field(default_factory=dict)
+    models: dict[Path, NamedModel | Unread] = field(default_factory=dict)
     traffic: dict[Path, Sizes | Matrix | Unread] = field(default_factory=dict)
     """What is in files of traffic beside the run."""
     problems: list[Problem] = field(default_factory=list)
@@ -318,6 +333,9 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     text = _astra_text(tree, loading)
     if text is not None:
         values["workload"]["astra_text"] = text[0]
+    model = _model(tree, loading)
+    if model is not None:
+        values["workload"]["model"] = model
     graph = _graph(tree, loading)
     if graph is not None:
         values["workload"]["graph"] = graph
@@ -443,6 +461,30 @@ def _graph(tree: Mapping, loading: _Loading) -> GraphFile | Unread | None:
         except InputError as error:
             loading.problems += error.problems
     return loading.graphs[path]
+
+
+def _model(tree: Mapping, loading: _Loading) -> NamedModel | Unread | None:
+    """The model in the file that `workload.model` names, if it names one. It is looked for beside the file that names
+    it.
+    """
+    section = tree.entries.get("workload")
+    node = section.entries.get("model") if isinstance(section, Mapping) and DIVIDED in section.entries else None
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value.endswith(MODEL_SUFFIXES):
+        return None
+    path = loading.folders.get(node.origin.file, Path()) / node.value
+    if path not in loading.models:
+        loading.models[path] = Unread()
+        try:
+            content = document.read_text(path, node.value)
+        except InputError as error:
+            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, MODEL_ACCEPTED))
+            return loading.models[path]
+        try:
+            form = model_files.read(content, node.value, path.parent)
+            loading.models[path] = NamedModel.of(node.value, form, content.encode())
+        except InputError as error:
+            loading.problems += error.problems
+    return loading.models[path]
 
 
 def _background(tree: Mapping, values: dict[str, Any], loading: _Loading) -> Iterator[Sizes | Matrix | Unread]:

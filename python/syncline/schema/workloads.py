@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlia
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from syncline import facts
+from syncline.errors import did_you_mean, one_of
 from syncline.fabric.gpus import WIDTHS, Precision
 from syncline.schema.fields import (
     Accepted,
@@ -25,6 +26,7 @@ from syncline.schema.numbers import NUMBERS_ACCEPTED
 from syncline.schema.section import Section
 
 if TYPE_CHECKING:
+    from syncline.models.form import ModelFile
     from syncline.schema.graph_file import GraphFile
 
 DEFAULT_ELEMENT: Final = 2
@@ -58,11 +60,51 @@ class ModelWorkload(Section):
         return self
 
 
+MODEL_ACCEPTED: Final = "the name of a packaged model, or the path of a model file, relative to the experiment file"
+
+
+class NamedModel(str):
+    """The name or the path of a model that has been read."""
+
+    form: ModelFile
+    content: bytes = b""
+    """What is in its file; nothing for a packaged model."""
+
+    @classmethod
+    def of(cls, name: str, form: ModelFile, content: bytes = b"") -> NamedModel:
+        """A model, read."""
+        found = cls(name)
+        found.form, found.content = form, content
+        return found
+
+
+def _named_model(value: object) -> NamedModel:
+    if isinstance(value, NamedModel):
+        return value
+    if isinstance(value, Unread):
+        raise said_elsewhere()
+    if not isinstance(value, str) or not 0 < len(value) <= 4096:
+        raise refused("this names no model", MODEL_ACCEPTED)
+    from syncline.models import file
+
+    if value not in (known := file.packaged()):
+        raise refused(f"there is no such model{did_you_mean(value, known)}", f"a file.yaml, or {one_of(known)}")
+    return NamedModel.of(value, file.load(value))
+
+
 class DividedWorkload(Section):
     """Training of a model with a given batch, which is divided among all NPUs as `parallel` says."""
 
-    model: Annotated[str, Field(min_length=1, max_length=4096)]
+    model: Annotated[
+        str,
+        PlainValidator(_named_model),
+        PlainSerializer(str, return_type=str),
+        Accepted(MODEL_ACCEPTED),
+        WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 4096}),
+    ]
     """The model: the name of a packaged one, or the path of a model file, relative to the experiment file."""
+    parameters: Annotated[dict[str, Annotated[int, Field(ge=0, le=2**53)]], Field(max_length=1000)] = Field(default={})
+    """Parameters of the model that are other than its file says, such as `{layers: 24}`."""
     global_batch: Count
     """Samples of an iteration over all NPUs together."""
     sequence: Annotated[int, Field(ge=1, le=2**24)] | None = None
@@ -77,6 +119,12 @@ class DividedWorkload(Section):
         if self.precision is not None and "element" not in self.model_fields_set:
             object.__setattr__(self, "element", WIDTHS[self.precision])
         return self
+
+    @property
+    def named(self) -> NamedModel:
+        """The model, read."""
+        assert isinstance(self.model, NamedModel)
+        return self.model
 
 
 class TextFile(str):

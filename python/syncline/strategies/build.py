@@ -54,17 +54,8 @@ class Divided:
 
     def engine_graph(self) -> dict[str, Any]:
         """The graphs as the engine takes them."""
-        rows = [
-            {"op": "compute", "flops": sum(k[0] for k in row), "bytes": sum(k[1] for k in row)} for row in self.costs
-        ]
-        classes = []
-        for of in self.classes:
-            nodes = [
-                {**node, "work": rows[node["work"]["row"]]} if node["work"]["op"] == "cost" else node
-                for node in of.nodes
-            ]
-            classes.append({"name": of.name, "npus": of.npus, "streams": of.streams, "nodes": nodes})
-        return {"classes": classes}
+        classes = [{"name": of.name, "npus": of.npus, "streams": of.streams, "nodes": of.nodes} for of in self.classes]
+        return {"classes": classes, "costs": [[kernel.described() for kernel in row] for row in self.costs]}
 
     @cached_property
     def kinds(self) -> list[str]:

@@ -167,14 +167,23 @@ def of_model(parallel: Parallel, model: Model) -> Iterator[Violation]:
     if not model.hidden and between:
         yield _violation(between[0], f"the layers of {model.name} hand on different sizes", "1, or another model")
         return
-    if parallel.context > 1 and (
-        model.tokens == 1 or not any("queries" in o.sizes for la in model.layers for o in la.operators)
-    ):
+    if between not in ([], ["tensor"]) and _has_joints(model):
+        message = f"layers of {model.name} stand between its blocks, which all blocks that follow need"
+        yield _violation(next(name for name in between if name != "tensor"), message, "1, or another model")
+        return
+    cores = any("queries" in operator.sizes for layer in model.layers for operator in layer.operators)
+    if parallel.context > 1 and (model.tokens == 1 or not cores):
         yield _violation("context", f"the samples of {model.name} have no tokens to divide", "1")
         return
     if parallel.recompute == "full" and not blocks:
         yield _violation("recompute", f"{model.name} has no blocks", "none")
     yield from _divided(parallel, model)
+
+
+def _has_joints(model: Model) -> bool:
+    """Whether a layer that is no block stands between blocks, as between an encoder and a decoder."""
+    blocks = [number for number, layer in enumerate(model.layers) if layer.block]
+    return bool(blocks) and blocks[-1] - blocks[0] + 1 > len(blocks)
 
 
 def _divided(parallel: Parallel, model: Model) -> Iterator[Violation]:

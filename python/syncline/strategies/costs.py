@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from syncline.models import demands
+from syncline.models.demands import Demand, Kernel
 from syncline.models.model import Layer, Operator
 
 T = TypeVar("T")
 
-Kernel = tuple[int, int, tuple[tuple[str, Any], ...] | None]
-"""Operations, bytes to and from main memory, and the shape of a matrix product if it is one."""
 Kernels = tuple[Kernel, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """What an operator asks of an NPU."""
-
-    params: int
-    """Trainable parameters."""
-    saved_bytes: int
-    """Bytes of activations that are kept for the backward pass."""
-    input_elements: int
-    output_elements: int
-    kernels: dict[str, Kernels]
-    """By pass: `forward`, `weight-grad`, `input-grad`."""
-
-
-Ask = Callable[[Sequence[Operator], int], list[Demand]]
-"""Answers what operators ask of an NPU, with elements of so many bytes."""
 
 
 @dataclass
 class Costs:
     """Demands of operators with elements of so many bytes, and the table of costs that nodes name rows of."""
 
-    ask: Ask
     element: int
     rows: list[Kernels] = field(default_factory=list)
     _once: dict[tuple[object, ...], Any] = field(default_factory=dict)
@@ -48,7 +29,7 @@ class Costs:
         """What an operator asks of an NPU."""
         key = (operator.kind, tuple(sorted(operator.sizes.items())))
         if key not in self._known:
-            (self._known[key],) = self.ask([operator], self.element)
+            (self._known[key],) = demands.of([operator], self.element)
         return self._known[key]
 
     def once(self, what: str, layer: Layer, work: Callable[[], T], *more: object) -> T:
@@ -61,7 +42,8 @@ class Costs:
 
     def kernels(self, operators: Iterable[Operator], *passes: str) -> Kernels:
         """The kernels of operators in some passes, one after the other."""
-        return tuple(k for pass_ in passes for operator in operators for k in self.demand(operator).kernels[pass_])
+        names = [pass_.replace("-", "_") for pass_ in passes]
+        return tuple(kernel for name in names for o in operators for kernel in getattr(self.demand(o), name))
 
     def row(self, kernels: Kernels) -> int:
         """The row of the table that has these kernels."""

@@ -129,13 +129,10 @@ def regions(layer: Layer, parallel: Parallel, share: float = 1.0) -> list[Region
 class LayerPasses:
     """Makes the steps of layers."""
 
-    def __init__(self, parallel: Parallel, costs: Costs, activation: int, expert_rank: int | None = None) -> None:
-        """Of one class of NPUs; `activation` is the bytes of what goes from layer to layer, for the tokens of one NPU
-        of a context-parallel group. `expert_rank` tells the class where experts have different loads.
-        """
+    def __init__(self, parallel: Parallel, costs: Costs, expert_rank: int | None = None) -> None:
+        """Of one class of NPUs, which `expert_rank` tells from others where experts have different loads."""
         self.parallel = parallel
         self.costs = costs
-        self.activation = activation
         self.shares = shares(parallel)
         self.rank = expert_rank
         self.share = 1.0 if expert_rank is None else self.shares[expert_rank]
@@ -269,15 +266,12 @@ class LayerPasses:
         return region.operators[0].kind in operators.LOOKUPS
 
     def _entering(self, region: Region) -> int:
-        """Bytes of what enters a tensor-parallel region, whole: what goes from layer to layer, or what experts take."""
-        return self._routed(region, first=True) if region.expert else self.activation
+        """Bytes of what enters a tensor-parallel region, whole."""
+        return self._size(region.operators, first=True)
 
     def _leaving(self, region: Region) -> int:
-        return self._routed(region, first=False) if region.expert else self.activation
-
-    def _routed(self, region: Region, *, first: bool) -> int:
-        """Bytes of the tokens that the experts of an NPU take or give."""
-        return self._size(region.operators, first=first)
+        """The same of what leaves it."""
+        return self._size(region.operators, first=False)
 
     def _size(self, parts: Sequence[Operator], *, first: bool) -> int:
         operator = parts[0 if first else -1]

@@ -2,8 +2,8 @@
 
 States follow Rajbhandari et al. ("ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020,
 section 3.1 and Fig. 1), activations Korthikanti et al. ("Reducing Activation Recomputation in Large Transformer
-Models", 2022, section 4): an operator keeps what its backward pass needs. Not counted are buffers of libraries, fragmentation, and
-what a kernel needs while it runs.
+Models", 2022, section 4): an operator keeps what its backward pass needs. Not counted are buffers of libraries,
+fragmentation, and what a kernel needs while it runs.
 """
 
 from __future__ import annotations

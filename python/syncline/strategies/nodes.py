@@ -47,7 +47,7 @@ class Nodes:
 
     def compute(self, pass_: str, kernels: Kernels, after: Iterable[int] = ()) -> int | None:
         """Computes on the main stream, once `pending` is done; does nothing if there are no kernels."""
-        return self._main(pass_, {"op": "cost", "row": self.costs.row(kernels)}, after) if kernels else self.last
+        return self._main(pass_, {"op": "kernels", "cost": self.costs.row(kernels)}, after) if kernels else self.last
 
     def meet(self, pass_: str) -> int:
         """A node of the main stream that does nothing but wait for `pending`."""
@@ -61,7 +61,7 @@ class Nodes:
 
     def beside(self, pass_: str, kernels: Kernels, after: Iterable[int | None]) -> int:
         """Computes on the stream of the parameter server."""
-        work = {"op": "cost", "row": self.costs.row(kernels)}
+        work = {"op": "kernels", "cost": self.costs.row(kernels)}
         return self._add(pass_, work, after, SERVER)
 
     def ready(self) -> list[int]:

@@ -26,7 +26,7 @@ class Stage:
         self.nodes = Nodes(families, setting.costs)
         parallel = setting.parallel
         pieces = weights.placed(setting.model, parallel.pipeline, parallel.virtual)[role.stage]
-        passes = LayerPasses(parallel, setting.costs, setting.activation, role.expert)
+        passes = LayerPasses(parallel, setting.costs, role.expert)
         self.chunks: list[list[LayerSteps]] = [[passes.steps(layer) for layer in piece] for piece in pieces]
         self.weights = weights.of_stage(setting.model, pieces, parallel, setting.costs)
         self.buckets = self._buckets()
@@ -148,7 +148,7 @@ class Stage:
         begins = len(nodes.nodes)
         for step in steps:
             self._play(step)
-        computes = (n for n in range(begins, len(nodes.nodes)) if nodes.nodes[n]["work"]["op"] in ("cost", "time"))
+        computes = (n for n in range(begins, len(nodes.nodes)) if nodes.nodes[n]["work"]["op"] in ("kernels", "time"))
         if turn.forward and (first := next(computes, None)) is not None:
             self.first_uses.setdefault((turn.chunk, layer), first)
         self.visited += 1

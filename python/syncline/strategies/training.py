@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric
+from syncline.models.evaluate import ParameterError, evaluate
 from syncline.models.model import Layer, Model, Operator
 from syncline.quantities import SIZE
-from syncline.schema.parallel import Parallel
+from syncline.schema.parallel import FamilyName, Parallel
 from syncline.schema.section import Violation
 from syncline.schema.workloads import DividedWorkload, Training
-from syncline.strategies import build, checks, memory, standin
+from syncline.strategies import build, checks, memory
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
@@ -48,18 +49,29 @@ class Request:
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
         sections = (section.model_dump_json() for section in (self.workload, self.parallel, self.training))
-        return (*sections, self.npus, self.sizes)
+        return (*sections, self.workload.named.content, self.npus, self.sizes)
+
+    def model(self, samples: int) -> Model:
+        """The model, evaluated for a micro-batch of so many samples. Raises as `models.evaluate`."""
+        workload = self.workload
+        parameters = tuple(sorted(workload.parameters.items()))
+        key = (workload.named, workload.named.content, samples, workload.sequence, parameters)
+        if key not in _models:
+            if len(_models) >= MOST_MODELS:
+                _models.clear()
+            evaluated = evaluate(workload.named.form, samples, workload.sequence, workload.parameters)
+            _models[key] = shared(evaluated)
+        return _models[key]
 
     def setting(self) -> Setting:
         """The training, whose ways are right."""
         workload, training = self.workload, self.training
         parallel = checks.settled(self.parallel, self.npus, self.sizes)
-        model = shared(standin.gpt(workload.model, parallel.micro_batch, workload.sequence))
         return Setting(
-            model=model,
+            model=self.model(parallel.micro_batch),
             parallel=parallel,
             mesh=Mesh.of(parallel, self.npus, self.sizes),
-            costs=Costs(standin.ask, workload.element),
+            costs=Costs(workload.element),
             micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
             bucket=training.bucket,
             first_bucket=training.first_bucket,
@@ -69,33 +81,43 @@ class Request:
 
     def violations(self) -> Iterator[Violation]:
         """What is wrong with it; of rules that build on others, those only that can be asked."""
-        if self.workload.model not in standin.GPTS:
-            yield Violation(("workload", "model"), "there is no such model", ", ".join(standin.GPTS))
-            return
-        found = list(checks.of_ways(self.parallel, self.npus, self.sizes))
-        yield from found
-        if found:
-            return
-        parallel = checks.settled(self.parallel, self.npus, self.sizes)
-        found = list(checks.of_rules(parallel))
-        found += checks.of_batch(parallel, self.workload.global_batch, self.training.iterations or 1)
-        yield from found
+        found = [*checks.of_ways(self.parallel, self.npus, self.sizes)]
         if not found:
-            yield from checks.of_model(parallel, self.setting().model)
+            parallel = checks.settled(self.parallel, self.npus, self.sizes)
+            found += checks.of_rules(parallel)
+            found += checks.of_batch(parallel, self.workload.global_batch, self.training.iterations or 1)
+        yield from found
+        try:
+            model = self.model(self.parallel.micro_batch)
+        except ParameterError as error:
+            field = ("sequence",) if error.name == "sequence" else ("parameters", error.name)
+            yield Violation(("workload", *field), error.message, error.accepted)
+            return
+        except InputError as error:
+            problem = error.problems[0]
+            yield Violation(("workload", "model"), f"{problem.field}: {problem.message}", problem.accepted)
+            return
+        if not found:
+            yield from checks.of_model(parallel, model)
+
+
+MOST_MODELS: Final = 64
+_models: Final[dict[tuple[object, ...], Model]] = {}
+"""Models that have been evaluated, since a search asks for the same ones again and again."""
 
 
 def shared(model: Model) -> Model:
-    """The model, with the operators of equal layers as one object, so that what follows from them is worked out once."""
+    """The model, with the operators of equal layers as one object: what follows from them is worked out once."""
     kept: list[tuple[Operator, ...]] = []
 
-    def of(layer: Layer) -> Layer:
+    def of_layer(layer: Layer) -> Layer:
         found = next((operators for operators in reversed(kept) if operators == layer.operators), None)
         if found is None:
             kept.append(layer.operators)
             return layer
-        return dataclasses.replace(layer, operators=found)
+        return replace(layer, operators=found)
 
-    return dataclasses.replace(model, layers=tuple(of(layer) for layer in model.layers))
+    return replace(model, layers=tuple(of_layer(layer) for layer in model.layers))
 
 
 def in_gb(size: int) -> str:
@@ -111,8 +133,7 @@ def of(experiment: Experiment) -> Request:
 
 def divided(experiment: Experiment) -> Divided:
     """The graphs of an experiment."""
-    request = of(experiment)
-    return _divided(_Keyed(request))
+    return _divided(_Keyed(of(experiment)))
 
 
 def too_large(experiment: Experiment) -> Violation | None:
@@ -147,7 +168,7 @@ def _divided(keyed: _Keyed) -> Divided:
     return build.graph(keyed.request.setting())
 
 
-def broken_collectives(given: Mapping[str, Mapping[str, Any]]) -> Iterator[Violation]:
+def broken_collectives(given: Mapping[FamilyName, Mapping[str, Any]]) -> Iterator[Violation]:
     """What is wrong with how collectives of single axes are carried out."""
     from syncline.schema.experiment import Collective
     from syncline.schema.explain import violations

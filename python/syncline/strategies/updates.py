@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from syncline.models.demands import Kernel
 from syncline.schema.parallel import Optimiser
 from syncline.strategies.costs import Kernels
 
@@ -18,4 +19,4 @@ def kernels(parameters: int, optimiser: Optimiser, weight: int, gradient: int) -
     if not parameters:
         return ()
     moved = gradient + 2 * optimiser.states + (weight if optimiser.master else 2 * weight)
-    return ((parameters * OPERATIONS_OF_MOMENT * optimiser.moments, parameters * moved, None),)
+    return (Kernel(parameters * OPERATIONS_OF_MOMENT * optimiser.moments, parameters * moved),)
