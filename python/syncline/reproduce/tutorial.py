@@ -127,8 +127,8 @@ def _asymmetric(tutorial: Tutorial) -> Computed:
 def _model_fit(_: Tutorial) -> Computed:
     """The least model-parallel degree, a power of two, with which the states of a model fit into an NPU.
 
-    The states of a parameter take 16 bytes (Rajbhandari et al., "ZeRO", SC 2020, section 3.1). Model parallelism divides
-    all of them, and ZeRO stage 2 gradients and states of the optimiser once more among the copies of a part.
+    The states of a parameter take 16 bytes (Rajbhandari et al., "ZeRO", SC 2020, section 3.1). All are divided by model
+    parallelism, and by ZeRO stage 2 gradients and states of the optimiser once more, among the copies of a part.
     """
     gpu = GPUS[FIT_GPU]
     found: list[float] = []

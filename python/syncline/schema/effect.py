@@ -121,6 +121,11 @@ def _is_divided(e: Experiment) -> bool:
     return isinstance(e.workload, DividedWorkload)
 
 
+def _is_on(axis: str, e: Experiment) -> bool:
+    """Whether an axis has more than one NPU."""
+    return axis in e.parallel.on or getattr(e.parallel, axis) > 1
+
+
 def _exceeds(e: Experiment, most: int, *names: str) -> bool:
     """Whether what the endpoint takes is more than an NPU has by default, so that it is bounded by what is given."""
     taken = [getattr(e.endpoint, name, None) or 0 for name in names]
@@ -295,6 +300,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
     Rule("parallel", _is_divided, "nothing is divided among NPUs as this says", "workload.global_batch with a model"),
+    Rule("parallel.prefetch", lambda e: e.parallel.zero == 3, "no weights are gathered ahead", "parallel.zero 3"),
+    Rule("parallel.context_exchange", lambda e: _is_on("context", e), "no tokens of a sample are divided",
+         "parallel.context of 2 or more"),
+    Rule("parallel.overlap.tensor", lambda e: _is_on("tensor", e), "no operators are divided",
+         "parallel.tensor of 2 or more"),
+    Rule("parallel.overlap.pipeline", lambda e: _is_on("pipeline", e), "there is one stage",
+         "parallel.pipeline of 2 or more"),
     Rule("training.strategy", lambda e: not _is_divided(e), "`parallel` says how the model is divided",
          "workload.model with workload.batch"),
     Rule("training.barrier", lambda e: not _is_divided(e), "an update of all weights ends an iteration",

@@ -106,8 +106,6 @@ def _of_zero(parallel: Parallel, data: int) -> Iterator[Violation]:
         yield _violation("zero", message, "0 to 2 with a pipeline")
     if parallel.zero and parallel.schedule == "pipedream":
         yield _violation("zero", "pipedream keeps versions of whole weights", "0, or another schedule")
-    if "prefetch" in parallel.model_fields_set and parallel.zero != 3:
-        yield _violation("prefetch", "no weights are gathered ahead", "no value, or zero 3")
 
 
 def _of_servers(parallel: Parallel, data: int) -> Iterator[Violation]:

@@ -62,7 +62,4 @@ def _changed(request: Request, **values: Any) -> Request:
         fallback |= {"scatter_gather": False}
     if values["pipeline"] == 1 and given.schedule == "interleaved":
         fallback |= {"schedule": "1f1b", "virtual": 1}
-    changed = given.model_copy(update=fallback | values)
-    if values["zero"] != 3:
-        changed.model_fields_set.discard("prefetch")
-    return replace(request, parallel=changed)
+    return replace(request, parallel=given.model_copy(update=fallback | values))
