@@ -1,7 +1,7 @@
 """What operators ask of an NPU: kernels by pass, parameters, and what is kept for the backward pass.
 
-The engine knows it (`crates/workload/src/described`); nothing is computed here. Answers are kept, since models consist of
-equal operators and a search asks for the same ones again and again.
+The engine knows it (`crates/workload/src/described`); nothing is computed here. Answers are kept, since models consist
+of equal operators and a search asks for the same ones again and again.
 """
 
 from __future__ import annotations
