@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def problems(text: str) -> list[str]:
     """What is wrong with a file, each in a line."""
     with pytest.raises(InputError) as wrong:
         evaluate(file.read(text, "m.yaml"), 1)
-    return [" | ".join(str(problem).splitlines()) for problem in wrong.value.problems]
+    return [" | ".join(line.strip() for line in str(problem).splitlines()) for problem in wrong.value.problems]
 
 
 def test_a_file_becomes_a_model() -> None:
@@ -50,6 +51,12 @@ def test_the_example_of_the_documentation_is_a_model() -> None:
     found = evaluate(file.read(text, "docs"), 2)
     assert [layer.name for layer in found.layers] == ["embedding", "block.0", "block.1", "block.2", "block.3", "head"]
     assert found.tied == (("embedding", "head"),)
+
+
+def test_files_can_be_sent_to_other_processes() -> None:
+    for name in ("gpt2", "resnet50", "gnmt"):
+        found = file.load(name)
+        assert evaluate(pickle.loads(pickle.dumps(found)), 2) == evaluate(found, 2)
 
 
 def test_equal_layers_share_their_operators() -> None:
@@ -85,11 +92,11 @@ def test_equal_layers_share_their_operators() -> None:
         (("3 * hidden}", "__import__('os')}"), "m.yaml:10: layers.0.operators.0.outputs: this is no expression"),
         (("3 * hidden}", "hidden.real}"), "m.yaml:10: layers.0.operators.0.outputs: this is no expression"),
         (("repeat: layers", "repeat: 10**6"), "m.yaml:8: layers.0.repeat: repeated 1000000 times"),
-        (("repeat: layers", "repeat: 0"), "m.yaml:6: layers: there are no layers"),
+        (("repeat: layers", "repeat: 0"), "m.yaml:1: layers: there are no layers"),
         (("name: block", "name: block{0}"), "two layers are named block0"),
         (("sequence: 4", "sequenze: 4"), "m.yaml:5: sequenze: this key is not known; did you mean 'sequence'?"),
         (("sequence: 4", "tied: [[block.0, head]]"), "there is no layer 'head'"),
-        (("source: nowhere", "like: gpt"), "m.yaml:4: parameters"),
+        (("source: nowhere", "like: gpt"), "m.yaml:6: layers: a model that is like another one has its layers"),
         (("hidden: 8", "tokens: 8"), "m.yaml:4: parameters.tokens: this cannot be a name"),
         (("outputs: 3 * hidden}", "outputs: 8, split: {tensor: output}}"), "linear has no such size"),
         (("outputs: 3 * hidden}", "outputs: 8, split: {tensors: outputs}}"), "did you mean 'tensor'?"),

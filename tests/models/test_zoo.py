@@ -38,6 +38,11 @@ def test_results_are_equal(model: str, kernels: str, tmp_path: Path) -> None:
         given = specified(tmp_path, model=model, batch=batch, element=element, kernels=kernels, topology=topology)
         by_name = json.loads(json.dumps(given))
         by_name["job"]["workload"] = {
-            "source": "model", "name": model, "batch": batch, "element_bytes": element, "kernels": kernels, "sequence": None,
-        }  # fmt: skip
+            "source": "model",
+            "name": model,
+            "batch": batch,
+            "element_bytes": element,
+            "kernels": kernels,
+            "sequence": None,
+        }
         assert _core.run(json.dumps(given)) == _core.run(json.dumps(by_name))

@@ -50,6 +50,10 @@ class Expression:
     """What its value depends on."""
     _value: Callable[[Values], int]
 
+    def __reduce__(self) -> tuple[Callable[[object], Expression], tuple[str]]:
+        """Sent to other processes as text."""
+        return read, (self.text,)
+
     def value(self, values: Values) -> int:
         """Its value where names have these. Raises [`ExpressionError`] if there is none."""
         try:
