@@ -47,7 +47,6 @@ from syncline.schema.packed import Trees
 from syncline.schema.parallel import Parallel
 from syncline.schema.section import Section
 from syncline.schema.workloads import (
-    DISTRIBUTED,
     AstraWorkload,
     CollectiveWorkload,
     DividedWorkload,
@@ -55,7 +54,9 @@ from syncline.schema.workloads import (
     JobsWorkload,
     ModelWorkload,
     Training,
+    is_distributed,
     kinds_of,
+    models_of,
 )
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
@@ -442,9 +443,8 @@ class Experiment(Section):
     def contents(self) -> list[str]:
         """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
         graphs = [self.workload.file.content] if isinstance(self.workload, GraphWorkload) else []
-        if isinstance(self.workload, DividedWorkload):
-            graphs.append(self.workload.named.content)
-        files = [*(plan.content for plan in self.collective.plan), *graphs]
+        models = [workload.file.content for workload in models_of(self.workload) if not workload.file.is_packaged]
+        files = [*(plan.content for plan in self.collective.plan), *graphs, *models]
         return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 
     @property
@@ -491,8 +491,7 @@ class Experiment(Section):
     @property
     def strategy(self) -> str:
         """How the model is distributed."""
-        model = self.workload.model if isinstance(self.workload, ModelWorkload) else ""
-        return self.training.strategy or ("hybrid" if model in DISTRIBUTED else "data-parallel")
+        return self.training.strategy or ("hybrid" if is_distributed(self.workload) else "data-parallel")
 
     @property
     def iterations(self) -> int:

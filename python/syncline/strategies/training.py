@@ -49,17 +49,17 @@ class Request:
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
         sections = (section.model_dump_json() for section in (self.workload, self.parallel, self.training))
-        return (*sections, self.workload.named.content, self.npus, self.sizes)
+        return (*sections, self.workload.file.content, self.npus, self.sizes)
 
     def model(self, samples: int) -> Model:
         """The model, evaluated for a micro-batch of so many samples. Raises as `models.evaluate`."""
         workload = self.workload
         parameters = tuple(sorted(workload.parameters.items()))
-        key = (workload.named, workload.named.content, samples, workload.sequence, parameters)
+        key = (str(workload.model), workload.file.content, samples, workload.sequence, parameters)
         if key not in _models:
             if len(_models) >= MOST_MODELS:
                 _models.clear()
-            evaluated = evaluate(workload.named.form, samples, workload.sequence, workload.parameters)
+            evaluated = evaluate(workload.file, samples, workload.sequence, workload.parameters)
             _models[key] = shared(evaluated)
         return _models[key]
 
@@ -89,14 +89,8 @@ class Request:
         yield from found
         try:
             model = self.model(self.parallel.micro_batch)
-        except ParameterError as error:
-            field = ("sequence",) if error.name == "sequence" else ("parameters", error.name)
-            yield Violation(("workload", *field), error.message, error.accepted)
-            return
-        except InputError as error:
-            problem = error.problems[0]
-            yield Violation(("workload", "model"), f"{problem.field}: {problem.message}", problem.accepted)
-            return
+        except (ParameterError, InputError):
+            return  # which is said where models are read
         if not found:
             yield from checks.of_model(parallel, model)
 
