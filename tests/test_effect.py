@@ -22,6 +22,7 @@ from syncline.schema import effect
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant, load
 from syncline.schema.merge import parse_override
+from syncline.schema.workloads import DividedWorkload
 from syncline.sweep import file, points
 from syncline.trees.planned import TreesError
 
@@ -124,7 +125,7 @@ OTHER: Final[dict[str, Any]] = {
     "workload.element": "8B",
     "workload.precision": "fp32",
     "workload.kernels": "weighted",
-    "workload.sequence": 7,
+    "workload.sequence": 4,
     "workload.size": "5MB",
     "workload.root": 3,
     "workload.beside": [{"name": "x", "warps": 32, "memory_bandwidth": "100GB/s"}],
@@ -195,13 +196,13 @@ OTHER: Final[dict[str, Any]] = {
     "endpoint.sharing": "delayed",
     "endpoint.delay": 7.0,
     "workload.global_batch": 64,
-    "workload.parameters": {"layers": 16},
+    "workload.parameters": {"layers": 8, "hidden": 16, "heads": 4, "vocabulary": 64, "positions": 8},
     "parallel.tensor": 2,
     "parallel.sequence": True,
     "parallel.context": 2,
     "parallel.context_exchange": "all-gather",
     "parallel.expert": 2,
-    "parallel.expert_loads": [1.0, 3.0],
+    "parallel.expert_loads": [1.0, 3.0, 2.0, 2.0],
     "parallel.pipeline": 4,
     "parallel.virtual": 4,
     "parallel.schedule": "gpipe",
@@ -221,7 +222,7 @@ OTHER: Final[dict[str, Any]] = {
     "parallel.optimiser.moment": "8B",
     "parallel.overlap.tensor": False,
     "parallel.overlap.pipeline": False,
-    "parallel.collectives": {"data": {"algorithm": "direct"}},
+    "parallel.collectives": {"data": {"algorithm": "halving-doubling"}},
 }
 """For every field another value than its default, and than that of the experiments here."""
 FILLS: Final = frozenset({"npu.gpu", "workload.precision", "collective.plan", "collective.loops"})
@@ -233,6 +234,9 @@ BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
     "endpoint.transit": lambda experiment: experiment.transit,
     "endpoint.sharing": lambda experiment: getattr(experiment.endpoint, "sharing", ""),
     "parallel.data": lambda _: "what is left",
+    "parallel.tensor": lambda experiment: str(experiment.parallel.tensor),
+    "parallel.context": lambda experiment: str(experiment.parallel.context),
+    "training.tail": lambda experiment: experiment.tail,
 }
 """Fields whose default is worked out, or that an experiment here gives; what is given may be the same."""
 KINDS: Final = frozenset({"contention", "backend", "kind", "model", "astra_text", "collective"})
@@ -288,7 +292,7 @@ MORE: Final = (
             ("Torus(2,2)", GPT, "{pipeline: 2, schedule: interleaved, virtual: 2}"),
             ("Torus(2,2)", GPT, "{context: 2, parameter_server: central}"),
             ("Torus(2,2)", GPT, "{zero: 3}"),
-            ("Torus(2,2)", EXPERTS, "{expert: 2}"),
+            ("Torus(2,2)", EXPERTS, "{expert: 4}"),
         )
     ),
 )
@@ -356,10 +360,15 @@ def fields(experiment: Experiment) -> list[str]:
 
 
 def tried(text: str, experiment: Experiment) -> list[str]:
-    """The fields that are tried: those of Ethernet, which are many, only in experiments that are made for them."""
+    """The fields that are tried: those of Ethernet and of divisions, which are many, only in experiments that are made
+    for them, and of others one.
+    """
     of_others = experiment.network.backend != "ethernet" or text in MORE
     usual = {f"network.{name}" for name in COMMON}
-    return [path for path in fields(experiment) if of_others or not path.startswith("network.") or path in usual]
+    found = [path for path in fields(experiment) if of_others or not path.startswith("network.") or path in usual]
+    if isinstance(experiment.workload, DividedWorkload):
+        return [path for path in found if path.startswith(("parallel.", "workload.", "training."))]
+    return [path for path in found if text == MORE[0] or not path.startswith("parallel.")]
 
 
 def leaves(experiment: Experiment) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
@@ -457,7 +466,8 @@ def test_what_has_no_effect_changes_nothing_and_everything_else_something_somewh
 
 def with_value(text: str, variant: Variant, path: str) -> Variant | None:
     """The variant with another value, whether or not that would be refused for having no effect."""
-    if path in FILLS or path.startswith("parallel."):
+    is_divided = isinstance(variant.experiment.workload, DividedWorkload)
+    if path in FILLS or path.startswith("parallel.") or (is_divided and path.startswith("workload.")):
         try:
             return changed(text, path)
         except InputError:

@@ -353,7 +353,7 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
     """
     training = experiment.training
     sms, bandwidth = experiment.endpoint.left(experiment.npu, overlaps=training.overlap)
-    if training.background_embedding and not experiment.shares:
+    if training.background_embedding and not experiment.shares and not experiment.is_graph:
         sms -= training.background_sms
         bandwidth -= training.background_memory_bandwidth
     return sms, bandwidth

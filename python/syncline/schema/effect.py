@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -121,6 +122,13 @@ def has_gradients(e: Experiment) -> bool:
 def _is_divided(e: Experiment) -> bool:
     """Whether a model is divided as `parallel` says."""
     return isinstance(e.workload, DividedWorkload)
+
+
+def _has_order(e: Experiment) -> bool:
+    """Whether it matters which axis is innermost."""
+    ways = [e.parallel.tensor, e.parallel.context, e.parallel.pipeline]
+    left = e.topology.npus > prod(ways)
+    return not e.parallel.on and sum(number > 1 for number in ways) + left > 1
 
 
 def _is_on(axis: str, e: Experiment) -> bool:
@@ -299,6 +307,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
     Rule("parallel", _is_divided, "nothing is divided among NPUs as this says", "workload.global_batch with a model"),
+    Rule("parallel.order", _has_order, "there is one axis, or `on` places all", "two axes of more than one NPU"),
     Rule("parallel.prefetch", lambda e: e.parallel.zero == 3, "no weights are gathered ahead", "parallel.zero 3"),
     Rule("parallel.context_exchange", lambda e: _is_on("context", e), "no tokens of a sample are divided",
          "parallel.context of 2 or more"),
