@@ -25,6 +25,7 @@ from syncline.schema.experiment import (
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
 from syncline.schema.packed import PACKED, Trees
+from syncline.schema.parallel import Optimiser, Overlap
 from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
@@ -33,6 +34,8 @@ UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "loops", "posting", "jitter"}
     | {"chunks_of", "injection_latency"}
+    | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "on", "parameter_server", "updates"}
+    | {"collectives"}
 )
 """Fields whose default is nothing, or is listed with what it means."""
 AUTO_SHARES = {
@@ -209,6 +212,9 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     found = {name for name in names if effect.broken(experiment, (section, name)) is not None}
     if section == "collective" and not _padding_matters(experiment):
         found.add("padding")
+    if section == "parallel":
+        nested = type(experiment.parallel.overlap).model_fields
+        found |= {f"overlap.{n}" for n in nested if effect.broken(experiment, (section, "overlap", n)) is not None}
     if section == "training" and experiment.strategy != "hybrid":
         found.add("background_embedding")
     if section == "endpoint":
@@ -227,9 +233,11 @@ def _defaults(
             continue
         if name in ignored:
             continue
-        if isinstance(nested, Trees):
-            yield from _defaults(f"{section}.{name}", nested, dumped[name], given=is_given, ignored=frozenset())
-        if is_given or isinstance(nested, Trees):
+        if isinstance(nested, Trees | Optimiser | Overlap):
+            yield from _defaults(
+                f"{section}.{name}", nested, dumped[name], given=is_given, ignored=_within(name, ignored)
+            )
+        if is_given or isinstance(nested, Trees | Optimiser | Overlap):
             continue
         shown = dumped[name]
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
@@ -242,11 +250,18 @@ def _defaults(
             continue
         if shown is None:
             shown = "auto"
-            if isinstance(value, EndpointSection | NetworkSection | Training):
+            if isinstance(value, EndpointSection | NetworkSection | Training | Optimiser):
                 shown = value.meaning_of_nothing(name)
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
+        if name == "order":
+            shown = ", ".join(shown)
         yield f"{section}.{name} = {shown} (default)"
+
+
+def _within(name: str, fields: frozenset[str]) -> frozenset[str]:
+    """Of fields as paths, those within a section."""
+    return frozenset(field.removeprefix(f"{name}.") for field in fields if field.startswith(f"{name}."))
 
 
 def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:

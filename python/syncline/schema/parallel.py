@@ -33,6 +33,10 @@ class Optimiser(Section):
     moment: SizeOrZero = 4
     """Bytes of a moment."""
 
+    def meaning_of_nothing(self, _: str) -> str:
+        """What a field comes to that is not given."""
+        return "workload.element"
+
     @property
     def moments(self) -> int:
         """How many moments are kept of a parameter."""
