@@ -145,7 +145,7 @@ def _model_fit(_: Tutorial) -> Computed:
             f"{name} ({parameters / 1e9:,.1f} billion parameters): {sizes[least] / 1e9:.1f} GB on {least} NPUs, "
             f"{sizes[least // 2] / 1e9:.1f} GB on {least // 2}"
         )
-    where = f"{gpu.title} of {gpu.memory / 1e9:g} GB, {FIT_NPUS:,} of them: model parallelism m, ZeRO 2 among "
+    where = f"{gpu.title}, {FIT_NPUS:,} of them: model parallelism m, ZeRO 2 among "
     return found, f"{where}{FIT_NPUS:,} / m copies; {'; '.join(parts)}"
 
 

@@ -81,6 +81,10 @@ class Request:
 
     def violations(self) -> Iterator[Violation]:
         """What is wrong with it; of rules that build on others, those only that can be asked."""
+        if self.workload.file.is_distributed:
+            message = f"no NPU holds all tables of {self.workload.model}, and parallel does not divide tables"
+            yield Violation(("workload", "model"), message, "workload.batch in place of global_batch, or another model")
+            return
         found = [*checks.of_ways(self.parallel, self.npus, self.sizes)]
         if not found:
             parallel = checks.settled(self.parallel, self.npus, self.sizes)
