@@ -28,8 +28,8 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "network": dict(NETWORKS),
     "endpoint": dict(ENDPOINTS),
     "workload": {
-        "model": workloads.ModelWorkload,
         "global_batch": workloads.DividedWorkload,
+        "model": workloads.ModelWorkload,
         "astra_text": workloads.AstraWorkload,
         "collective": workloads.CollectiveWorkload,
         "graph": workloads.GraphWorkload,

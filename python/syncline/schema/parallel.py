@@ -89,7 +89,7 @@ class Parallel(Section):
     micro-batch, on weights that are stashed (Narayanan et al., "PipeDream", SOSP 2019)."""
     data: Ways | None = None
     """Data parallelism: copies of the model, each with its share of the batch; all that is left if not given."""
-    zero: Literal[0, 1, 2, 3] = 0
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too: this
     is fully sharded data parallelism (FSDP)."""
     prefetch: Annotated[int, Field(ge=0, le=1024)] = 1

@@ -16,6 +16,9 @@ VARIED: Final = ("tensor", "pipeline", "data", "zero", "recompute")
 """What is varied; everything else is as the experiment says."""
 
 
+ZERO_STAGES: Final = 4
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A division, and the memory of an NPU of the stage that needs most."""
@@ -42,8 +45,7 @@ def candidates(request: Request) -> Iterator[Candidate]:
     """All divisions that are legal, by tensor, pipeline, recomputation and ZeRO, the least divided first."""
     ways = [number for number in range(1, request.npus + 1) if request.npus % number == 0]
     recomputed = get_args(Parallel.model_fields["recompute"].annotation)
-    stages = get_args(Parallel.model_fields["zero"].annotation)
-    for tensor, pipeline, recompute, zero in product(ways, ways, recomputed, stages):
+    for tensor, pipeline, recompute, zero in product(ways, ways, recomputed, range(ZERO_STAGES)):
         changed = _changed(request, tensor=tensor, pipeline=pipeline, recompute=recompute, zero=zero)
         if any(True for _ in changed.violations()):
             continue

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from syncline.errors import InputError
+from syncline.errors import InputError, one_of
 from syncline.fabric.topologies import Fabric
 from syncline.models.evaluate import ParameterError, evaluate
 from syncline.models.model import Layer, Model, Operator
@@ -85,6 +85,10 @@ class Request:
             message = f"no NPU holds all tables of {self.workload.model}, and parallel does not divide tables"
             yield Violation(("workload", "model"), message, "workload.batch in place of global_batch, or another model")
             return
+        if self.workload.element not in ELEMENTS:
+            accepted = one_of(SIZE.format(size) for size in ELEMENTS)
+            yield Violation(("workload", "element"), "operators have no elements of this size", accepted)
+            return
         found = [*checks.of_ways(self.parallel, self.npus, self.sizes)]
         if not found:
             parallel = checks.settled(self.parallel, self.npus, self.sizes)
@@ -99,6 +103,8 @@ class Request:
             yield from checks.of_model(parallel, model)
 
 
+ELEMENTS: Final = (1, 2, 4, 8)
+"""Bytes of elements for which the engine knows what operators ask (`crates/workload/src/described/request.rs`)."""
 MOST_MODELS: Final = 64
 _models: Final[dict[tuple[object, ...], Model]] = {}
 """Models that have been evaluated, since a search asks for the same ones again and again."""
