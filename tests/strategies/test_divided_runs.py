@@ -114,6 +114,8 @@ def test_an_asynchronous_server_does_not_let_the_others_wait_for_a_straggler() -
         ("{tensor: 8}", {}, "parallel.tensor", "heads 4 cannot be divided by 8", "a divisor of that size"),
         ("{pipeline: 8}", {}, "parallel.pipeline", "has 4 blocks, which pipeline 8 does not divide", "a divisor of 4"),
         ("{micro_batch: 3}", {}, "parallel.micro_batch", "no multiple of data 8 x micro_batch 3", "a divisor of 2"),
+        ("{tensor: 4, pipeline: 2}", {"batch": 10**9}, "workload.global_batch", "too many to be", "a smaller batch"),
+        ("{}", {"topology": "Torus(1024,2048)"}, "topology", "among 2,097,152 NPUs", "up to 1,048,576"),
         ("{}", {"batch": 12}, "workload.global_batch", "no multiple of data 8", "a multiple of 8"),
         ("{pipeline: 2, zero: 3}", {}, "parallel.zero", "gathered again", "0 to 2 with a pipeline"),
         ("{sequence: true}", {}, "parallel.sequence", "nothing is divided", "false, or tensor of 2 or more"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
+from typing import Final
 
 from syncline.errors import one_of
 from syncline.models.model import DivisionError, Model
@@ -12,11 +13,19 @@ from syncline.schema.section import Violation
 from syncline.strategies import layers
 from syncline.strategies.mesh import GRID_AXES
 
-SIZED = ("tensor", "context", "pipeline")
+MOST_NPUS: Final = 2**20
+MOST_PASSES: Final = 2_000_000
+"""Passes of micro-batches through layers, in all programs together: there are some nodes for each."""
+MOST_PAIRS: Final = 20_000_000
+"""Sizes of exchanges among experts with different loads."""
+SIZED: Final = ("tensor", "context", "pipeline")
 
 
 def of_ways(parallel: Parallel, npus: int, sizes: Sequence[int] | None) -> Iterator[Violation]:
     """What is wrong with the ways on so many NPUs; `sizes` are those of a product topology."""
+    if npus > MOST_NPUS:
+        yield Violation(("topology",), f"models are not divided among {npus:,} NPUs", f"up to {MOST_NPUS:,}")
+        return
     if parallel.on:
         yield from _on(parallel, sizes)
         return
@@ -182,6 +191,19 @@ def _has_joints(model: Model) -> bool:
     """Whether a layer that is no block stands between blocks, as between an encoder and a decoder."""
     blocks = [number for number, layer in enumerate(model.layers) if layer.block]
     return bool(blocks) and blocks[-1] - blocks[0] + 1 > len(blocks)
+
+
+def of_graph(parallel: Parallel, model: Model, micros: int, programs: int) -> Iterator[Violation]:
+    """What would be too much to write down: so many micro-batches in programs of so many kinds."""
+    passes = 2 * micros * len(model.layers) * programs // parallel.pipeline
+    if passes > MOST_PASSES:
+        message = f"{micros:,} micro-batches through {len(model.layers):,} layers are too many to be simulated"
+        many = "" if programs == parallel.pipeline else f", in {programs:,} programs that differ"
+        most = f"at most {MOST_PASSES * parallel.pipeline // (2 * len(model.layers) * programs):,} micro-batches"
+        yield Violation(("workload", "global_batch"), message + many, f"{most}: a smaller batch, or larger micro_batch")
+    elif parallel.expert_loads and passes * 2 * parallel.expert**2 > MOST_PAIRS:
+        message = f"{passes:,} exchanges among {parallel.expert} NPUs have too many sizes"
+        yield _violation("expert_loads", message, "no loads, or fewer experts, layers or micro-batches")
 
 
 def _divided(parallel: Parallel, model: Model) -> Iterator[Violation]:

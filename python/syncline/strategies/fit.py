@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
+from math import isqrt
 from typing import Any, Final, get_args
 
 from syncline.schema.parallel import Parallel
@@ -43,7 +44,8 @@ class Candidate:
 
 def candidates(request: Request) -> Iterator[Candidate]:
     """All divisions that are legal, by tensor, pipeline, recomputation and ZeRO, the least divided first."""
-    ways = [number for number in range(1, request.npus + 1) if request.npus % number == 0]
+    small = [number for number in range(1, isqrt(request.npus) + 1) if request.npus % number == 0]
+    ways = sorted({*small, *(request.npus // number for number in small)})
     recomputed = get_args(Parallel.model_fields["recompute"].annotation)
     for tensor, pipeline, recompute, zero in product(ways, ways, recomputed, range(ZERO_STAGES)):
         changed = _changed(request, tensor=tensor, pipeline=pipeline, recompute=recompute, zero=zero)

@@ -99,8 +99,14 @@ class Request:
             model = self.model(self.parallel.micro_batch)
         except (ParameterError, InputError):
             return  # which is said where models are read
+        if found:
+            return
+        found = [*checks.of_model(parallel, model)]
         if not found:
-            yield from checks.of_model(parallel, model)
+            setting = self.setting()
+            programs = sum(1 for _ in build.roles(setting))
+            found = [*checks.of_graph(parallel, model, setting.micros, programs)]
+        yield from found
 
 
 ELEMENTS: Final = (1, 2, 4, 8)
