@@ -42,7 +42,8 @@ class Bucket:
     """Among those of the stage."""
     layers: range
     weights: Weights
-    names: tuple[str, ...]
+    name: str
+    """Its first layer, to which its exchange is accounted."""
 
 
 @dataclass
@@ -80,7 +81,7 @@ class Gradients:
             self.held_back.append(bucket)
 
     def _exchange(self, bucket: Bucket) -> None:
-        self.nodes.layer = bucket.names[0]
+        self.nodes.layer = bucket.name
         if self._serves:
             self._serve(bucket)
             return
@@ -118,30 +119,36 @@ class Gradients:
         push, pull = 2 * bucket.number, 2 * bucket.number + 1
         gradients, weights = part * setting.gradient, part * setting.element
         ready = nodes.ready()
-        is_server = not central or self.role.serves
-        servers = ([] if is_server else [-self.role.copy]) if central else list(range(1, copies))
-        clients = ([] if central else [-k for k in range(1, copies)]) if not central else list(range(1, copies))
-        done = self._updated(bucket, parts, ready) if is_server else []
+        others = range(1, copies)
+        servers, clients = list(others), [-distance for distance in others]
+        if central:
+            servers, clients = ([], list(others)) if self.role.serves else ([-self.role.copy], [])
+        done = self._updated(bucket, parts, ready) if not central or self.role.serves else []
         for server in servers:
             nodes.message(WEIGHT_GRAD, "send", Message("data", server, push, gradients), ready)
             done.append(nodes.message(UPDATE, "recv", Message("data", server, pull, weights)))
-        for client in clients if is_server else ():
+        for client in clients:
             got = nodes.message(WEIGHT_GRAD, "recv", Message("data", client, push, gradients))
             nodes.message(UPDATE, "send", Message("data", client, pull, weights), self._updated(bucket, parts, [got]))
         return done
+
+    def flush(self) -> None:
+        """Exchanges what was held back, and has the main stream wait for it."""
+        for bucket in self.held_back:
+            self._exchange(bucket)
+        if self.held_back:
+            self.nodes.wait(*self.reduced)
+        self.held_back = []
 
     def update(self, *, tied: bool = True) -> int | None:
         """Exchanges what was held back, updates the weights on the main stream once all gradients are reduced, and has
         them gathered. Returns the update, if there is one.
         """
         setting, nodes = self.setting, self.nodes
-        for bucket in self.held_back:
-            self._exchange(bucket)
-        self.held_back = []
+        self.flush()
         every = [bucket for chunk in self.chunks for bucket in chunk]
         weights = sum((bucket.weights for bucket in every), Weights())
-        last = every[0].names[0]
-        nodes.layer = last
+        nodes.layer = every[0].name
         before = [*nodes.ready(), *self.reduced]
         for family, parameters in (("tensor", weights.whole), ("embedding", weights.tied if tied else 0)):
             number = nodes.collective(WEIGHT_GRAD, family, "all-reduce", parameters * setting.gradient, before)
@@ -153,7 +160,6 @@ class Gradients:
                 nodes.wait(*(number for done in self.ready.values() for number in done))
                 nodes.meet(UPDATE)
             return None
-        nodes.layer = last
         updated = nodes.compute(UPDATE, setting.updates(setting.held(weights, divided=setting.parallel.zero >= 1)))
         if nodes.pending or updated is None:
             updated = nodes.meet(UPDATE)
@@ -166,7 +172,7 @@ class Gradients:
         nodes = self.nodes
         after = nodes.ready()
         for bucket in every:
-            nodes.layer = bucket.names[0]
+            nodes.layer = bucket.name
             for family, parameters in self.setting.parts(bucket.weights):
                 number = nodes.collective(UPDATE, family, "all-gather", parameters * self.setting.element, after)
                 if number is not None:

@@ -41,7 +41,6 @@ class Stage:
         self.visited = 0
         self.gathers: list[list[int]] = []
         """Of each pass that is known, what brings its weights (ZeRO 3)."""
-        self.last_visit: list[int | None] = []
 
     def _numbers(self, turn: Turn) -> Sequence[int]:
         numbers = range(len(self.chunks[turn.chunk]))
@@ -54,7 +53,7 @@ class Stage:
             here = []
             for layers in buckets(sizes, setting.bucket, setting.first_bucket):
                 together = sum((of_chunk[n] for n in layers), Weights())
-                here.append(Bucket(number, layers, together, tuple(steps[n].name for n in layers)))
+                here.append(Bucket(number, layers, together, steps[layers.start].name))
                 number += 1
             found.append(here)
         return found
@@ -63,15 +62,17 @@ class Stage:
         """The nodes of an iteration."""
         complete = schedules.last_backward(self.order)
         every = self.setting.parallel.zero >= 2 or self.setting.is_pipedream
-        pushed = 0
+        has_gradients = False
         for turn in self.order:
             if turn.forward:
                 self._forward(turn)
                 continue
-            if self.setting.is_pipedream and pushed:
+            if self.setting.is_pipedream and has_gradients:
                 self.gradients.update(tied=False)  # copies of shared weights meet at the end only
             self._backward(turn, exchange=every or complete[turn.chunk] == turn.micro)
-            pushed += 1
+            has_gradients = True
+            if every:
+                self.gradients.flush()
         updated = self.gradients.update()
         self._close(updated)
         return self.nodes.nodes
@@ -79,11 +80,8 @@ class Stage:
     def _close(self, updated: int | None) -> None:
         """Has the next iteration wait for the weights."""
         if self.setting.parallel.zero == 3 and updated is not None:
-            for number in self.gathers[0] if self.gathers else ():
+            for number in (n for gathered in self.gathers[: self.setting.parallel.prefetch + 1] for n in gathered):
                 self.nodes.after_previous(number, [updated])
-            for gathered in self.gathers[1 : self.setting.parallel.prefetch + 1]:
-                for number in gathered:
-                    self.nodes.after_previous(number, [updated])
         for chunk, of_chunk in enumerate(self.buckets):
             for bucket in of_chunk:
                 for layer in bucket.layers:
