@@ -38,13 +38,32 @@ def fit(
     study = options.load([], set_, read)
     documents = [_of(variant, every=every) for variant in study.variants]
     if json:
-        from syncline.results import dumps
-
-        print(dumps({"kind": "syncline fit", "name": study.name, "status": "complete", "variants": documents}))
+        print(_document(study, documents))
         return 0
     for document in documents:
         _print(document, every=every)
     return 0
+
+
+def _document(study: Study, documents: list[dict[str, Any]]) -> str:
+    """What fits, as one JSON document."""
+    import syncline
+    from syncline import assumptions
+    from syncline.results import SCHEMA_VERSION, dumps
+
+    return dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "version": syncline.__version__,
+            "status": "complete",
+            "seed": 0,
+            "assumptions": assumptions.of(study.variants),
+            "warnings": list(study.warnings),
+            "fidelity": {},
+            "name": study.name,
+            "variants": documents,
+        }
+    )
 
 
 def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
