@@ -18,9 +18,7 @@ from syncline import cli
 Command = Callable[..., Ended]
 
 SHORT = SMALL.replace("resnet50", "resnet18") + "training: {iterations: 1}\nnetwork: analytical\n"
-DIVIDED = (
-    "name: gpt\ntopology: dgx-a100\nworkload: {model: gpt2, global_batch: 16, parameters: {vocabulary: 50304}}\n"
-)
+DIVIDED = "name: gpt\ntopology: dgx-a100\nworkload: {model: gpt2, global_batch: 16, parameters: {vocabulary: 50304}}\n"
 SCHEDULE = Path(__file__).parents[1] / "examples/plans/ring4.xml"
 
 EXAMPLES: dict[str, list[str]] = {
