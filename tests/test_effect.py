@@ -22,6 +22,7 @@ from syncline.schema import effect
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant, load
 from syncline.schema.merge import parse_override
+from syncline.schema.workloads import DividedWorkload
 from syncline.sweep import file, points
 from syncline.trees.planned import TreesError
 
@@ -29,6 +30,14 @@ TEXT: Final = (
     "DATA\n2\nfirst -1 13003 NONE 0 12864 NONE 0 32291 ALLREDUCE 376320 3229\n"
     "second -1 16416 NONE 0 27708 NONE 0 9220 ALLREDUCE 819200 922\n"
 )
+GPT: Final = (
+    "{model: gpt2, global_batch: 32, parameters: {layers: 8, hidden: 32, heads: 4, vocabulary: 64, positions: 8}}"
+)
+EXPERTS: Final = (
+    "{model: mixtral-8x7b, global_batch: 8, sequence: 8, "
+    "parameters: {layers: 1, hidden: 32, heads: 4, kv_heads: 2, feed_forward: 64, vocabulary: 64}}"
+)
+"""Models that are divided, so small that they cost nothing."""
 WORKLOADS: Final = (
     "{model: resnet18, batch: 4}",
     "{model: gnmt, batch: 4}",
@@ -116,7 +125,7 @@ OTHER: Final[dict[str, Any]] = {
     "workload.element": "8B",
     "workload.precision": "fp32",
     "workload.kernels": "weighted",
-    "workload.sequence": 7,
+    "workload.sequence": 4,
     "workload.size": "5MB",
     "workload.root": 3,
     "workload.beside": [{"name": "x", "warps": 32, "memory_bandwidth": "100GB/s"}],
@@ -187,6 +196,34 @@ OTHER: Final[dict[str, Any]] = {
     "collective.trees.objective": "trees",
     "endpoint.sharing": "delayed",
     "endpoint.delay": 7.0,
+    "workload.global_batch": 64,
+    "workload.parameters": {"layers": 8, "hidden": 16, "heads": 4, "vocabulary": 64, "positions": 8},
+    "parallel.tensor": 2,
+    "parallel.sequence": True,
+    "parallel.context": 2,
+    "parallel.context_exchange": "all-gather",
+    "parallel.expert": 2,
+    "parallel.expert_loads": [1.0, 3.0, 2.0, 2.0],
+    "parallel.pipeline": 4,
+    "parallel.virtual": 4,
+    "parallel.schedule": "gpipe",
+    "parallel.data": 2,
+    "parallel.zero": 1,
+    "parallel.prefetch": 3,
+    "parallel.micro_batch": 2,
+    "parallel.recompute": "full",
+    "parallel.scatter_gather": True,
+    "parallel.order": ["pipeline", "data", "context", "tensor"],
+    "parallel.on": {"tensor": [0], "data": [1, 2]},
+    "parallel.parameter_server": "sharded",
+    "parallel.updates": "asynchronous",
+    "parallel.optimiser.kind": "sgd",
+    "parallel.optimiser.gradient": "4B",
+    "parallel.optimiser.master": "0B",
+    "parallel.optimiser.moment": "8B",
+    "parallel.overlap.tensor": False,
+    "parallel.overlap.pipeline": False,
+    "parallel.collectives": {"data": {"algorithm": "halving-doubling"}},
 }
 """For every field another value than its default, and than that of the experiments here."""
 FILLS: Final = frozenset({"npu.gpu", "workload.precision", "collective.plan", "collective.loops"})
@@ -197,6 +234,10 @@ BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
     "training.strategy": lambda experiment: experiment.strategy,
     "endpoint.transit": lambda experiment: experiment.transit,
     "endpoint.sharing": lambda experiment: getattr(experiment.endpoint, "sharing", ""),
+    "parallel.data": lambda _: "what is left",
+    "parallel.tensor": lambda experiment: str(experiment.parallel.tensor),
+    "parallel.context": lambda experiment: str(experiment.parallel.context),
+    "training.tail": lambda experiment: experiment.tail,
 }
 """Fields whose default is worked out, or that an experiment here gives; what is given may be the same."""
 KINDS: Final = frozenset({"contention", "backend", "kind", "model", "astra_text", "collective"})
@@ -243,6 +284,18 @@ MORE: Final = (
     "endpoint: {kind: streams}\ncollective: {algorithm: packed-trees, trees: {links: hybrid}}\n",
     "name: a\ntopology: dgx1v\nworkload: {collective: broadcast, size: 300MB}\nnetwork: flow\n"
     "endpoint: {kind: streams}\ncollective: {algorithm: packed-trees}\n",
+    *(
+        f"name: a\ntopology: {topology}\nworkload: {workload}\nnetwork: analytical\nendpoint: ideal\n"
+        f"parallel: {parallel}\ncollective: {{algorithm: ring, chunks: 1}}\n"
+        for topology, workload, parallel in (
+            ("Torus(2,2,2)", GPT, "{}"),
+            ("Torus(2,2,2)", GPT, "{tensor: 2, pipeline: 2}"),
+            ("Torus(2,2)", GPT, "{pipeline: 2, schedule: interleaved, virtual: 2}"),
+            ("Torus(2,2)", GPT, "{context: 2, parameter_server: central}"),
+            ("Torus(2,2)", GPT, "{zero: 3}"),
+            ("Torus(2,2)", EXPERTS, "{expert: 4}"),
+        )
+    ),
 )
 """Experiments in which fields act that need another one."""
 
@@ -308,10 +361,15 @@ def fields(experiment: Experiment) -> list[str]:
 
 
 def tried(text: str, experiment: Experiment) -> list[str]:
-    """The fields that are tried: those of Ethernet, which are many, only in experiments that are made for them."""
+    """The fields that are tried: those of Ethernet and of divisions, which are many, only in experiments that are made
+    for them, and of others one.
+    """
     of_others = experiment.network.backend != "ethernet" or text in MORE
     usual = {f"network.{name}" for name in COMMON}
-    return [path for path in fields(experiment) if of_others or not path.startswith("network.") or path in usual]
+    found = [path for path in fields(experiment) if of_others or not path.startswith("network.") or path in usual]
+    if isinstance(experiment.workload, DividedWorkload):
+        return [path for path in found if path.startswith(("parallel.", "workload.", "training."))]
+    return [path for path in found if text == MORE[0] or not path.startswith("parallel.")]
 
 
 def leaves(experiment: Experiment) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
@@ -403,12 +461,14 @@ def test_what_has_no_effect_changes_nothing_and_everything_else_something_somewh
             elif after != before and after is not None:
                 acted.add(path)
     assert not wrong, wrong[0]
-    assert seen - acted == {"training.strategy"}  # of which each model has one
+    # Of these each model has one, or what is left of the NPUs.
+    assert seen - acted == {"training.strategy", "parallel.data"}
 
 
 def with_value(text: str, variant: Variant, path: str) -> Variant | None:
     """The variant with another value, whether or not that would be refused for having no effect."""
-    if path in FILLS:
+    is_divided = isinstance(variant.experiment.workload, DividedWorkload)
+    if path in FILLS or path.startswith("parallel.") or (is_divided and path.startswith("workload.")):
         try:
             return changed(text, path)
         except InputError:

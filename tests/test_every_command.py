@@ -18,11 +18,13 @@ from syncline import cli
 Command = Callable[..., Ended]
 
 SHORT = SMALL.replace("resnet50", "resnet18") + "training: {iterations: 1}\nnetwork: analytical\n"
+DIVIDED = "name: gpt\ntopology: dgx-a100\nworkload: {model: gpt2, global_batch: 16, parameters: {vocabulary: 50304}}\n"
 SCHEDULE = Path(__file__).parents[1] / "examples/plans/ring4.xml"
 
 EXAMPLES: dict[str, list[str]] = {
     "run": ["short.yaml"],
     "check": ["short.yaml"],
+    "fit": ["divided.yaml"],
     "sweep": ["short.sweep.yaml"],
     "figure": ["short.figure.yaml"],
     "collective": ["all-reduce", "--size", "1MB", "--topology", "Ring(4)"],
@@ -56,6 +58,7 @@ def folder(tmp_path: Path, syncline_command: Command, monkeypatch: pytest.Monkey
     """Inputs of all commands."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "short.yaml").write_text(SHORT)
+    (tmp_path / "divided.yaml").write_text(DIVIDED)
     (tmp_path / "short.sweep.yaml").write_text("name: s\nbase: short.yaml\naxes: {npu.sms: [40, 80]}\n")
     panel = "{kind: bars, title: t, x: npu.sms, y: iteration_time_s}"
     (tmp_path / "short.figure.yaml").write_text(f"name: f\ntitle: t\nsweeps: [short.sweep.yaml]\npanels: [{panel}]\n")

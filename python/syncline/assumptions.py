@@ -25,7 +25,8 @@ from syncline.schema.experiment import (
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
 from syncline.schema.packed import PACKED, Trees
-from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
+from syncline.schema.parallel import Optimiser, Overlap
+from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
@@ -33,6 +34,8 @@ UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "loops", "posting", "jitter"}
     | {"chunks_of", "injection_latency"}
+    | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "on", "parameter_server", "updates"}
+    | {"collectives"}
 )
 """Fields whose default is nothing, or is listed with what it means."""
 AUTO_SHARES = {
@@ -178,8 +181,8 @@ def _meant(variant: Variant) -> Iterator[str]:
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
         plan = experiment.plan_of(workload.collective)
         yield f"workload.root = {experiment.root} ({'default' if plan is None else f'that of the plan {plan.name}'})"
-    if isinstance(workload, ModelWorkload) and workload.model in SEQUENCES and workload.sequence is None:
-        yield f"workload.sequence = {facts.constant('sequence')} (default)"
+    if isinstance(workload, ModelWorkload) and workload.tokens is not None and workload.sequence is None:
+        yield f"workload.sequence = {workload.tokens} (default)"
     if experiment.strategy != "data-parallel" and experiment.training.strategy is None:
         yield f"training.strategy = {experiment.strategy} (default)"
     compute = experiment.npu.compute
@@ -211,6 +214,9 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     found = {name for name in names if effect.broken(experiment, (section, name)) is not None}
     if section == "collective" and not _padding_matters(experiment):
         found.add("padding")
+    if section == "parallel":
+        nested = type(experiment.parallel.overlap).model_fields
+        found |= {f"overlap.{n}" for n in nested if effect.broken(experiment, (section, "overlap", n)) is not None}
     if section == "training" and experiment.strategy != "hybrid":
         found.add("background_embedding")
     if section == "endpoint":
@@ -229,9 +235,11 @@ def _defaults(
             continue
         if name in ignored:
             continue
-        if isinstance(nested, Trees):
-            yield from _defaults(f"{section}.{name}", nested, dumped[name], given=is_given, ignored=frozenset())
-        if is_given or isinstance(nested, Trees):
+        if isinstance(nested, Trees | Optimiser | Overlap):
+            yield from _defaults(
+                f"{section}.{name}", nested, dumped[name], given=is_given, ignored=_within(name, ignored)
+            )
+        if is_given or isinstance(nested, Trees | Optimiser | Overlap):
             continue
         shown = dumped[name]
         if isinstance(value, Collective) and name in ("chunk", "chunks"):
@@ -246,11 +254,18 @@ def _defaults(
             continue
         if shown is None:
             shown = "auto"
-            if isinstance(value, EndpointSection | NetworkSection | Training):
+            if isinstance(value, EndpointSection | NetworkSection | Training | Optimiser):
                 shown = value.meaning_of_nothing(name)
         if isinstance(shown, bool):
             shown = "true" if shown else "false"
+        if name == "order":
+            shown = ", ".join(shown)
         yield f"{section}.{name} = {shown} (default)"
+
+
+def _within(name: str, fields: frozenset[str]) -> frozenset[str]:
+    """Of fields as paths, those within a section."""
+    return frozenset(field.removeprefix(f"{name}.") for field in fields if field.startswith(f"{name}."))
 
 
 def _of_buses(path: str, buses: Buses, *, given: bool) -> Iterator[str]:

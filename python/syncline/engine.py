@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from syncline import binding, facts, memory, refusals
 from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
+from syncline.models import described as models
 from syncline.preview import Preview
 from syncline.schema import effect, programs
 from syncline.schema.effect import effective
@@ -29,6 +30,7 @@ from syncline.schema.packed import PACKED
 from syncline.schema.workloads import (
     AstraWorkload,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
@@ -36,6 +38,7 @@ from syncline.schema.workloads import (
     Training,
     kinds_of,
 )
+from syncline.strategies import training as divisions
 from syncline.topology import Topology
 from syncline.trees import planned
 
@@ -198,6 +201,9 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
 
 def _request(variant: Variant, *, steady: bool = False) -> str:
     """What the engine is asked to simulate, and how much memory it may take."""
+    too_large = divisions.too_large(variant.experiment)
+    if too_large is not None:
+        raise InputError([variant.problem(too_large.path, too_large.message, too_large.accepted)])
     try:
         specified = specification(variant.experiment, variant.astra_text)
     except planned.TreesError as error:
@@ -341,7 +347,7 @@ def _without_trees(experiment: Experiment, astra_text: str | None) -> dict[str, 
         "network": experiment.network.specification(),
         "endpoint": experiment.endpoint.specification(experiment.npu, experiment.transit),
         "collectives": _collectives(experiment, experiment.collective, kinds_of(experiment.workload)),
-        **({"families": _families(experiment)} if isinstance(experiment.workload, GraphWorkload) else {}),
+        **({"families": _families(experiment)} if experiment.is_graph else {}),
         **({"start": {"jitter_ps": experiment.network.jitter}} if experiment.network.jitter else {}),
         **_attributes(experiment),
         **({"changes": changes} if (changes := experiment.network.changes(experiment.topology.npus)) else {}),
@@ -362,7 +368,7 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
     """
     training = experiment.training
     sms, bandwidth = experiment.endpoint.left(experiment.npu, overlaps=training.overlap)
-    if training.background_embedding and not experiment.shares:
+    if training.background_embedding and not experiment.shares and not experiment.is_graph:
         sms -= training.background_sms
         bandwidth -= training.background_memory_bandwidth
     return sms, bandwidth
@@ -415,7 +421,7 @@ def _attributes(experiment: Experiment) -> dict[str, Any]:
 
 def _groups(experiment: Experiment) -> dict[str, Any] | None:
     """Who works together, and in which shape where the engine does not know it from the fabric."""
-    if isinstance(experiment.workload, GraphWorkload | JobsWorkload):
+    if experiment.is_graph or isinstance(experiment.workload, JobsWorkload):
         return None  # they have groups of their own
     members, grid = experiment.members, experiment.grid
     shaped = len(grid) > 1
@@ -428,6 +434,8 @@ def _groups(experiment: Experiment) -> dict[str, Any] | None:
 
 def _families(experiment: Experiment) -> list[dict[str, Any]]:
     """The families of communicators of a graph, in the order in which its nodes number them."""
+    if isinstance(experiment.workload, DividedWorkload):
+        return _families_of_axes(experiment)
     assert isinstance(experiment.workload, GraphWorkload)
     file, npus = experiment.workload.file, experiment.topology.npus
     return [
@@ -440,6 +448,19 @@ def _families(experiment: Experiment) -> list[dict[str, Any]]:
         }
         for name, family in file.graph.families.items()
     ]
+
+
+def _families_of_axes(experiment: Experiment) -> list[dict[str, Any]]:
+    """The families of communicators along the axes of a division."""
+    divided, served = divisions.divided(experiment), experiment.parallel.parameter_server != "none"
+    found = []
+    for name, members in divided.families.items():
+        own: dict[str, Any] = {"algorithm": "direct"} if served and name == "data" else {}
+        own |= next((keys for axis, keys in experiment.parallel.collectives.items() if axis == name), {})
+        collective = _of_family(experiment.collective, own)
+        collectives = _collectives(experiment, collective, divided.kinds)
+        found.append({"name": name, "members": _shaped(experiment, members), "collectives": collectives})
+    return found
 
 
 def _shaped(experiment: Experiment, members: dict[str, Any]) -> dict[str, Any]:
@@ -518,10 +539,10 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
             "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         }
-    if isinstance(workload, GraphWorkload):
+    if isinstance(workload, GraphWorkload | DividedWorkload):
         return {
             "kind": "graph",
-            "graph": {"classes": workload.file.engine_classes(experiment.topology.npus)},
+            "graph": _graph(experiment),
             "iterations": experiment.iterations,
             "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
@@ -533,7 +554,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         background = _compute(experiment, *(compute_share(experiment) if experiment.shares else given))
     return {
         "kind": "training",
-        "workload": _workload(workload, astra_text),
+        "workload": _workload(workload, astra_text, _ranks(experiment)),
         "strategy": experiment.strategy,
         "iterations": experiment.iterations,
         "overlap": training.overlap,
@@ -544,6 +565,15 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "compute": _compute(experiment, *compute_share(experiment)),
         "background": background,
     }
+
+
+def _graph(experiment: Experiment) -> dict[str, Any]:
+    """The graphs of classes, as a file or the division of a model has them."""
+    workload = experiment.workload
+    if isinstance(workload, GraphWorkload):
+        file, npus = workload.file, experiment.topology.npus
+        return {"classes": file.engine_classes(npus), "costs": file.engine_costs()}
+    return divisions.divided(experiment).engine_graph()
 
 
 def _gradients(training: Training) -> dict[str, Any]:
@@ -581,14 +611,15 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
     }
 
 
-def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None) -> dict[str, Any]:
+def _ranks(experiment: Experiment) -> int:
+    """NPUs that train together."""
+    return experiment.topology.npus if experiment.members is None else len(experiment.members[0])
+
+
+def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None, npus: int = 1) -> dict[str, Any]:
     if isinstance(workload, ModelWorkload):
-        return {
-            "source": "model",
-            "name": workload.model,
-            "batch": workload.batch,
-            "element_bytes": workload.element,
-            "kernels": workload.kernels,
-            "sequence": workload.sequence,
-        }
+        model, element, kernels = workload.evaluated, workload.element, workload.kernels
+        if workload.file.is_distributed:
+            return models.recommender(model, npus, element, kernels)
+        return models.chain(model, element, kernels)
     return {"source": "astra-text", "text": astra_text or ""}

@@ -30,7 +30,7 @@ from syncline.preview import Preview
 from syncline.schema import programs
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
-from syncline.schema.workloads import CollectiveWorkload, GraphWorkload, JobsWorkload
+from syncline.schema.workloads import CollectiveWorkload, DividedWorkload, GraphWorkload, JobsWorkload
 
 START_S: Final = 0.1
 NOTICED_S: Final = 60
@@ -123,7 +123,7 @@ def memory_warning(name: str, experiment: Experiment, preview: Preview) -> str |
     and the two moments of Adam (Rajbhandari et al., "ZeRO", SC 2020). Activations and embedding tables come on top.
     """
     memory, workload = experiment.npu.memory, experiment.workload
-    if memory is None or isinstance(workload, CollectiveWorkload | GraphWorkload | JobsWorkload):
+    if memory is None or isinstance(workload, CollectiveWorkload | DividedWorkload | GraphWorkload | JobsWorkload):
         return None
     parameters = preview.gradient_bytes // workload.element
     needed = parameters * (2 * workload.element + OPTIMISER_BYTES)

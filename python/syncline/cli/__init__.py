@@ -21,6 +21,7 @@ from syncline.cli import (
     collective,
     export,
     figure,
+    fit,
     inspect,
     reproduce,
     study,
@@ -41,6 +42,7 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline run my.yaml --set training.iterations=4  an experiment of your own
   syncline sweep ace/design-space --out space.parquet   every combination of values
   syncline figure ace/fig11 --out figures           simulates and draws a published figure
+  syncline fit gpt.yaml                             which divisions of a model fit into memory
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
   syncline bench all-reduce --machine dgx-h100      predicts the table of nccl-tests
   syncline reproduce ace                            compares with published figures
@@ -62,6 +64,7 @@ app.command("run")(study.run)
 app.command("check")(study.check)
 app.command("sweep")(sweep.sweep)
 app.command("figure")(figure.figure)
+app.command("fit")(fit.fit)
 app.command("collective")(collective.collective)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)

@@ -1,4 +1,4 @@
-"""Statements of the ASTRA-sim tutorial (ISCA 2022) about all-reduce on tori, simulated.
+"""Statements of the ASTRA-sim tutorial (ISCA 2022) about all-reduce on tori, simulated, and about memory, computed.
 
 Orderings are 1 where they hold for every size that is simulated, and 0 otherwise; the note has the numbers.
 """
@@ -12,10 +12,15 @@ from itertools import pairwise
 from typing import Any, Final
 
 from syncline.engine import PS_PER_S, Result
+from syncline.fabric.gpus import GPUS
+from syncline.models import counts
+from syncline.models.evaluate import evaluate
+from syncline.models.file import load
 from syncline.reproduce.ledger import Claim, Finding, Value
 from syncline.reproduce.runs import Run, Runs
 from syncline.schema.load import Variant
 from syncline.schema.workloads import CollectiveWorkload
+from syncline.strategies.memory import states
 
 SIX_PHASE: Final = "tutorial/six-phase"
 TORUS: Final = "tutorial/torus"
@@ -25,6 +30,10 @@ VOLUME: Final = ("1x8x8", "2x8x4")
 STEPS_TO_SPEED: Final = ("Symmetric", "Fast local links", "Local dimension first")
 SMALL: Final = "64KiB"
 LARGE: Final = "64MiB"
+
+FIT_GPU: Final = "a100-40gb"
+FIT_NPUS: Final = 1024
+"""The tutorial does not say which NPUs; it names 1,024 GPUs for the training of GPT-3."""
 
 Computed = tuple[Value, str]
 
@@ -115,11 +124,37 @@ def _asymmetric(tutorial: Tutorial) -> Computed:
     return float(holds), f"links alike, local ones eight times as fast, and used first; {'; '.join(parts)}"
 
 
+def _model_fit(_: Tutorial) -> Computed:
+    """The least model-parallel degree, a power of two, with which the states of a model fit into an NPU.
+
+    The states of a parameter take 16 bytes (Rajbhandari et al., "ZeRO", SC 2020, section 3.1). All are divided by model
+    parallelism, and by ZeRO stage 2 gradients and states of the optimiser once more, among the copies of a part.
+    """
+    gpu = GPUS[FIT_GPU]
+    found: list[float] = []
+    parts = []
+    for name in ("gpt3-175b", "transformer-1t"):
+        parameters = counts.parameters(evaluate(load(name), 1))
+        sizes = {
+            ways: sum(states(-(-parameters // ways), FIT_NPUS // ways, 2, (2, 2, 12)))
+            for ways in (2**power for power in range(FIT_NPUS.bit_length()))
+        }
+        least = min(ways for ways, size in sizes.items() if size <= gpu.memory)
+        found.append(float(least))
+        parts.append(
+            f"{name} ({parameters / 1e9:,.1f} billion parameters): {sizes[least] / 1e9:.1f} GB on {least} NPUs, "
+            f"{sizes[least // 2] / 1e9:.1f} GB on {least // 2}"
+        )
+    where = f"{gpu.title}, {FIT_NPUS:,} of them: model parallelism m, ZeRO 2 among "
+    return found, f"{where}{FIT_NPUS:,} / m copies; {'; '.join(parts)}"
+
+
 METRICS: Final[dict[str, Callable[[Tutorial], Computed]]] = {
     "tutorial-six-phase-chunk": _six_phases,
     "tutorial-torus-dimension": _fewer_steps,
     "tutorial-torus-volume": _volume,
     "tutorial-asymmetric": _asymmetric,
+    "tutorial-model-fit": _model_fit,
 }
 
 RUNS: Final[dict[str, tuple[Run, ...]]] = {
@@ -131,6 +166,7 @@ RUNS: Final[dict[str, tuple[Run, ...]]] = {
     "tutorial-asymmetric": tuple(
         Run(ASYMMETRIC, name, (f"workload.size={size}",)) for name in STEPS_TO_SPEED for size in (SMALL, LARGE)
     ),
+    "tutorial-model-fit": (),
 }
 """The simulations that each claim needs."""
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Final
 
 from pydantic import BaseModel
 
-from syncline import facts
 from syncline.document import Mapping, Node, Origin
 from syncline.endpoints import ENDPOINTS
 from syncline.errors import Problem, one_of
@@ -24,13 +24,17 @@ from syncline.schema import programs
 from syncline.schema.experiment import Experiment
 from syncline.schema.npu import Npu
 from syncline.schema.workloads import (
-    DISTRIBUTED,
+    OF_ITSELF,
+    OF_SEQUENCES,
+    OF_TABLES,
     ROOTED,
-    SEQUENCES,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
+    has_sequence,
+    is_distributed,
     kinds_of,
 )
 
@@ -105,14 +109,31 @@ def _computes(e: Experiment) -> bool:
     """Whether the compute model of the NPU gives the time of anything."""
     if isinstance(e.workload, GraphWorkload):
         return e.workload.file.computes
-    return isinstance(e.workload, ModelWorkload | JobsWorkload)
+    return isinstance(e.workload, ModelWorkload | DividedWorkload | JobsWorkload)
 
 
 def has_gradients(e: Experiment) -> bool:
     """Whether copies of a model have gradients that are all-reduced."""
-    if isinstance(e.workload, JobsWorkload):
+    if isinstance(e.workload, JobsWorkload | DividedWorkload):
         return True
     return isinstance(e.workload, ModelWorkload) and e.strategy == "data-parallel"
+
+
+def _is_divided(e: Experiment) -> bool:
+    """Whether a model is divided as `parallel` says."""
+    return isinstance(e.workload, DividedWorkload)
+
+
+def _has_order(e: Experiment) -> bool:
+    """Whether it matters which axis is innermost."""
+    ways = [e.parallel.tensor, e.parallel.context, e.parallel.pipeline]
+    left = e.topology.npus > prod(ways)
+    return not e.parallel.on and sum(number > 1 for number in ways) + left > 1
+
+
+def _is_on(axis: str, e: Experiment) -> bool:
+    """Whether an axis has more than one NPU."""
+    return axis in e.parallel.on or getattr(e.parallel, axis) > 1
 
 
 def _exceeds(e: Experiment, most: int, *names: str) -> bool:
@@ -170,8 +191,7 @@ def _sms_drive(e: Experiment) -> bool:
 
 
 def _has_background(e: Experiment) -> bool:
-    model = e.workload.model if isinstance(e.workload, ModelWorkload) else ""
-    return model in DISTRIBUTED and e.training.background_embedding
+    return is_distributed(e.workload) and e.training.background_embedding
 
 
 def _uses_switches(e: Experiment) -> bool:
@@ -281,20 +301,34 @@ RULES: Final[tuple[Rule, ...]] = (
          "each port has its part of the buffer", "network.buffer_sharing dynamic"),
     Rule("network.nic_queue", _ethernet(lambda net: not net.asks_connections),
          "connections wait until the port of a host asks them", "network.nic_queues fifo, with TCP"),
-    Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
-         lambda: f"workload.model {one_of(sorted(SEQUENCES))}"),
+    Rule("workload.sequence", lambda e: has_sequence(e.workload), "the model has no sequences", OF_SEQUENCES),
     Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",
          lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
+    Rule("parallel", _is_divided, "nothing is divided among NPUs as this says", "workload.global_batch with a model"),
+    Rule("parallel.order", _has_order, "there is one axis, or `on` places all", "two axes of more than one NPU"),
+    Rule("parallel.prefetch", lambda e: e.parallel.zero == 3, "no weights are gathered ahead", "parallel.zero 3"),
+    Rule("parallel.context_exchange", lambda e: _is_on("context", e), "no tokens of a sample are divided",
+         "parallel.context of 2 or more"),
+    Rule("parallel.overlap.tensor", lambda e: _is_on("tensor", e), "no operators are divided",
+         "parallel.tensor of 2 or more"),
+    Rule("parallel.overlap.pipeline", lambda e: _is_on("pipeline", e), "there is one stage",
+         "parallel.pipeline of 2 or more"),
+    Rule("training.strategy", lambda e: not _is_divided(e), "`parallel` says how the model is divided",
+         "workload.model with workload.batch"),
+    Rule("training.barrier", lambda e: not _is_divided(e), "an update of all weights ends an iteration",
+         "workload.model with workload.batch"),
+    Rule("training.background_embedding", lambda e: not _is_divided(e), "no embeddings are in the background",
+         "workload.model with workload.batch"),
     *(Rule(f"training.{name}", has_gradients, "no model is trained data-parallel here, with gradients of its own",
-           lambda: f"workload.model {one_of(m for m in sorted(facts.engine().models) if m not in DISTRIBUTED)}")
+           OF_ITSELF)
       for name in ("bucket", "first_bucket", "barrier")),
     *(Rule(f"training.{name}", lambda e: e.training.overlap, "all gradients are reduced after back-propagation at once",
            "training.overlap true") for name in ("bucket", "first_bucket", "barrier")),
     Rule("training.first_bucket", lambda e: e.training.bucket is not None, "there are no buckets", "training.bucket"),
     *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
-           lambda: f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
+           f"training.background_embedding with {OF_TABLES}")
       for name in ("background_sms", "background_memory_bandwidth")),
     *(Rule(f"training.{name}", lambda e: not e.shares, "with dynamic contention, the background shares the whole NPU",
            "endpoint.contention static, or another endpoint")

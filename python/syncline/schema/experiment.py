@@ -44,16 +44,19 @@ from syncline.schema.fields import (
 )
 from syncline.schema.npu import Npu, completed
 from syncline.schema.packed import MIAD, MOST_SLICES, Trees
+from syncline.schema.parallel import Parallel
 from syncline.schema.section import Section
 from syncline.schema.workloads import (
-    DISTRIBUTED,
     AstraWorkload,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
     Training,
+    is_distributed,
     kinds_of,
+    models_of,
 )
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
@@ -240,7 +243,7 @@ class Output(Section):
 
 
 def _workload_tag(value: Any) -> str | None:
-    known = ("model", "astra_text", "collective", "graph", "jobs")
+    known = ("global_batch", "model", "astra_text", "collective", "graph", "jobs")
     return next((k for k in known if (k in value if isinstance(value, dict) else hasattr(value, k))), None)
 
 
@@ -340,6 +343,7 @@ TopologyField = Annotated[
 
 Workload = Annotated[
     Annotated[ModelWorkload, Tag("model")]
+    | Annotated[DividedWorkload, Tag("global_batch")]
     | Annotated[AstraWorkload, Tag("astra_text")]
     | Annotated[CollectiveWorkload, Tag("collective")]
     | Annotated[GraphWorkload, Tag("graph")]
@@ -369,6 +373,8 @@ class Experiment(Section):
     """The network model."""
     workload: Workload
     """What is run."""
+    parallel: Parallel = Parallel()
+    """How a model with `workload.global_batch` is divided among the NPUs."""
     training: Training = Training()
     """The training loop; there is none with a single collective."""
     collective: Collective = Collective()
@@ -447,7 +453,8 @@ class Experiment(Section):
     def contents(self) -> list[str]:
         """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
         graphs = [self.workload.file.content] if isinstance(self.workload, GraphWorkload) else []
-        files = [*(plan.content for plan in self.collective.plan), *graphs]
+        models = [workload.file.content for workload in models_of(self.workload) if not workload.file.is_packaged]
+        files = [*(plan.content for plan in self.collective.plan), *graphs, *models]
         return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 
     @property
@@ -494,24 +501,28 @@ class Experiment(Section):
     @property
     def strategy(self) -> str:
         """How the model is distributed."""
-        model = self.workload.model if isinstance(self.workload, ModelWorkload) else ""
-        return self.training.strategy or ("hybrid" if model in DISTRIBUTED else "data-parallel")
+        return self.training.strategy or ("hybrid" if is_distributed(self.workload) else "data-parallel")
 
     @property
     def iterations(self) -> int:
         """How many iterations are simulated."""
-        return self.training.iterations or (1 if isinstance(self.workload, GraphWorkload) else 2)
+        return self.training.iterations or (1 if self.is_graph else 2)
 
     @property
     def tail(self) -> Literal["stop", "drain"]:
         """What happens to what is in flight when compute ends."""
-        return self.training.tail or ("drain" if isinstance(self.workload, GraphWorkload) else "stop")
+        return self.training.tail or ("drain" if self.is_graph else "stop")
 
     @property
     def precision(self) -> Precision | None:
         """What the peak rate of the NPU is for; None where it is no matter of data types, or of no use."""
         model = self.workload.jobs[0].workload if isinstance(self.workload, JobsWorkload) else self.workload
-        return model.precision if isinstance(model, ModelWorkload) else None
+        return model.precision if isinstance(model, ModelWorkload | DividedWorkload) else None
+
+    @property
+    def is_graph(self) -> bool:
+        """Whether there are graphs of classes of NPUs, with families of communicators."""
+        return isinstance(self.workload, GraphWorkload | DividedWorkload)
 
     @property
     def is_training(self) -> bool:

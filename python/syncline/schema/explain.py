@@ -28,6 +28,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "network": dict(NETWORKS),
     "endpoint": dict(ENDPOINTS),
     "workload": {
+        "global_batch": workloads.DividedWorkload,
         "model": workloads.ModelWorkload,
         "astra_text": workloads.AstraWorkload,
         "collective": workloads.CollectiveWorkload,

@@ -21,7 +21,7 @@ from pydantic import Field
 from syncline.fabric.gpus import GPUS, Gpu, Precision
 from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SmallCount
 from syncline.schema.section import Section
-from syncline.schema.workloads import DEFAULT_ELEMENT, JobsWorkload, ModelWorkload, PlacedJob
+from syncline.schema.workloads import DEFAULT_ELEMENT, DividedWorkload, JobsWorkload, ModelWorkload, PlacedJob
 
 S = TypeVar("S", bound=Section)
 
@@ -105,7 +105,7 @@ def completed(machine: Gpu | None, npu: Npu, workload: Any, endpoint: Any) -> di
     """
     jobs = workload.jobs if isinstance(workload, JobsWorkload) else []
     model = jobs[0].workload if jobs else workload  # jobs have one data type: `rules`
-    models = isinstance(model, ModelWorkload)
+    models = isinstance(model, ModelWorkload | DividedWorkload)
     element, precision = (model.element, model.precision) if models else (DEFAULT_ELEMENT, None)
     npu, precision = _of_gpu(npu, machine, precision, element)
     found: dict[str, Section] = {"npu": npu}

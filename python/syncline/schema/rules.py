@@ -15,12 +15,14 @@ from pydantic import ValidationError
 
 from syncline import facts
 from syncline.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
-from syncline.errors import one_of
+from syncline.errors import InputError, one_of
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.gpus import GPUS, WIDTHS
 from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.models import described as models
+from syncline.models.evaluate import ParameterError
 from syncline.networks import NetworkSection
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.schema import explain
@@ -35,22 +37,26 @@ from syncline.schema.experiment import (
 from syncline.schema.npu import Npu
 from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.packed import MIAD, PACKED, PLANNED
+from syncline.schema.parallel import Parallel
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
-    DISTRIBUTED,
+    OF_TABLES,
     ROOTED,
     CollectiveWorkload,
+    DividedWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
     Training,
+    is_distributed,
     kinds_of,
 )
+from syncline.strategies import training as divisions
 from syncline.topology import Topology
 
 PS_PER_S: Final = 10**12
-GRAPH: Final = "workload.graph or workload.jobs"
+GRAPH: Final = "workload.graph, workload.global_batch or workload.jobs"
 U32_MAX: Final = 2**32 - 1
 MAX_CHUNKS: Final = 2**24
 MAX_SECONDS: Final = 100_000
@@ -75,6 +81,7 @@ class Parts:
     npu: Npu | None
     network: NetworkSection | None
     workload: Any
+    parallel: Parallel | None
     training: Training | None
     collective: Collective | None
     endpoint: EndpointSection | None
@@ -89,6 +96,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _root(parts)
     yield from _per_dimension(parts)
     yield from _strategy(parts)
+    yield from _divided(parts)
     yield from _tables(parts)
     yield from _background(parts)
     yield from _precision(parts)
@@ -139,7 +147,7 @@ def _graph(parts: Parts) -> Iterator[Violation]:
     """What a graph says itself."""
     if isinstance(parts.workload, JobsWorkload):
         yield from _jobs(parts, parts.workload)
-    if not isinstance(parts.workload, GraphWorkload | JobsWorkload):
+    if not isinstance(parts.workload, GraphWorkload | DividedWorkload | JobsWorkload):
         return
     for name, given in (("gpus", parts.gpus), ("groups", parts.groups)):
         if given is not None:
@@ -162,7 +170,7 @@ def _jobs(parts: Parts, workload: JobsWorkload) -> Iterator[Violation]:
         if job.name in names:
             yield Violation((*path, "name"), "another job has this name", "a name of its own")
         names.add(job.name)
-        if job.workload.model in DISTRIBUTED:
+        if is_distributed(job.workload):
             yield Violation((*path, "workload", "model"), "jobs are data-parallel", "a model without embedding tables")
         try:
             own = Collective.model_validate(job.collective)
@@ -230,25 +238,43 @@ def _strategy(parts: Parts) -> Iterator[Violation]:
     """Models are distributed as they can be."""
     workload, training = parts.workload, parts.training
     model = workload.model if isinstance(workload, ModelWorkload) else None
-    if training is None or workload is None:
+    if training is None or workload is None or isinstance(workload, DividedWorkload):
         return
-    needed = "hybrid" if model in DISTRIBUTED else "data-parallel"
+    needed = "hybrid" if is_distributed(workload) else "data-parallel"
     if training.strategy is not None and training.strategy != needed and not isinstance(workload, CollectiveWorkload):
         why = "no NPU holds all of its tables" if needed == "hybrid" else "it has no embedding tables to distribute"
         yield Violation(("training", "strategy"), f"{model or 'the model'} cannot be trained like this: {why}", needed)
 
 
+def _divided(parts: Parts) -> Iterator[Violation]:
+    """A model that is divided among all NPUs can be."""
+    workload, parallel, training = parts.workload, parts.parallel, parts.training
+    if not isinstance(workload, DividedWorkload) or parallel is None:
+        return
+    yield from divisions.broken_collectives(parallel.collectives)
+    if training is None or parts.topology is None:
+        return
+    yield from divisions.Request.of(workload, parallel, training, parts.topology).violations()
+
+
 def _tables(parts: Parts) -> Iterator[Violation]:
     """Embedding tables are divided evenly."""
     known, members = _members(parts)
-    if not known or parts.topology is None or getattr(parts.workload, "model", None) not in DISTRIBUTED:
+    workload = parts.workload
+    if not known or parts.topology is None or not isinstance(workload, ModelWorkload) or not is_distributed(workload):
         return
     ranks = parts.topology.npus if members is None else len(members[0])
-    tables, columns = facts.constant("embedding_tables"), facts.constant("embedding_columns")
-    if (tables % ranks and ranks % tables) or columns % ranks:
-        message = f"the {tables} embedding tables cannot be divided evenly among {ranks} NPUs"
+    try:
+        tables = models.tables(workload.evaluated)
+    except models.NotARecommenderError as error:
+        yield Violation(("workload", "model"), str(error), OF_TABLES)
+        return
+    except (ParameterError, InputError):
+        return  # which is said of the model
+    if tables.divided(ranks) is None:
+        message = f"the {tables.number} embedding tables cannot be divided evenly among {ranks} NPUs"
         path = ("topology",) if members is None else ("gpus",) if parts.gpus is not None else ("groups",)
-        yield Violation(path, message, f"a power of two, up to {columns}")
+        yield Violation(path, message, f"{one_of(str(npus) for npus in tables.accepted())} NPUs")
 
 
 def _background(parts: Parts) -> Iterator[Violation]:
@@ -257,10 +283,8 @@ def _background(parts: Parts) -> Iterator[Violation]:
     if training is None or not training.background_embedding or parts.workload is None:
         return
     path = ("training", "background_embedding")
-    if getattr(parts.workload, "model", None) not in DISTRIBUTED:
-        yield Violation(
-            path, "there are no embedding tables", f"false, or workload.model {one_of(sorted(DISTRIBUTED))}"
-        )
+    if not is_distributed(parts.workload):
+        yield Violation(path, "there are no embedding tables", f"false, or {OF_TABLES}")
     elif not training.overlap:
         yield Violation(
             path,
@@ -281,7 +305,8 @@ def _background(parts: Parts) -> Iterator[Violation]:
 def _precision(parts: Parts) -> Iterator[Violation]:
     """A data type decides on the peak of a GPU that has units for it, or at least on the width of elements."""
     npu, workload = parts.npu, parts.workload
-    if npu is None or not isinstance(workload, ModelWorkload) or "precision" not in workload.model_fields_set:
+    given = isinstance(workload, ModelWorkload | DividedWorkload) and "precision" in workload.model_fields_set
+    if npu is None or not given:
         return
     path, precision = ("workload", "precision"), workload.precision
     if precision is None:

@@ -1,0 +1,112 @@
+"""`syncline fit`: which divisions of a model fit into the memory of its NPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from syncline.cli import options
+
+if TYPE_CHECKING:
+    from syncline.schema.load import Study, Variant
+    from syncline.schema.merge import Override
+
+
+def fit(
+    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file with a model.")],
+    set_: options.Set = None,
+    every: Annotated[bool, typer.Option("--all", help="List those that do not fit as well.")] = False,
+    json: options.AsJson = False,
+) -> int:
+    """List which divisions of a model fit into the memory of the NPUs, and with what terms.
+
+    \b
+      syncline fit gpt.yaml
+      syncline fit gpt.yaml --set parallel.micro_batch=2 --all --json
+
+    Varied are parallel.tensor, pipeline, data, zero and recompute; all else is as the experiment says. The model has
+    workload.global_batch, and the NPU a memory, as GPUs have.
+    """
+    from syncline import studies
+    from syncline.schema.load import load_file
+
+    def read(overrides: Sequence[Override]) -> Study:
+        return load_file(*studies.find(experiment), overrides)
+
+    study = options.load([], set_, read)
+    documents = [_of(variant, every=every) for variant in study.variants]
+    if json:
+        print(_document(study, documents))
+        return 0
+    for document in documents:
+        _print(document, every=every)
+    return 0
+
+
+def _document(study: Study, documents: list[dict[str, Any]]) -> str:
+    """What fits, as one JSON document."""
+    import syncline
+    from syncline import assumptions
+    from syncline.results import SCHEMA_VERSION, dumps
+
+    return dumps(
+        {
+            "schema_version": SCHEMA_VERSION,
+            "version": syncline.__version__,
+            "status": "complete",
+            "seed": 0,
+            "assumptions": assumptions.of(study.variants),
+            "warnings": list(study.warnings),
+            "fidelity": {},
+            "name": study.name,
+            "variants": documents,
+        }
+    )
+
+
+def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
+    """What fits of a variant. Raises [`InputError`] where that cannot be said."""
+    from syncline.errors import InputError
+    from syncline.schema.workloads import DividedWorkload
+    from syncline.strategies import fit as divisions
+    from syncline.strategies import training
+
+    experiment, available = variant.experiment, variant.experiment.npu.memory
+    if not isinstance(experiment.workload, DividedWorkload):
+        message = "there is no model that could be divided"
+        raise InputError([variant.problem(("workload",), message, "workload.model with workload.global_batch")])
+    if available is None:
+        message = "it is not known how much memory an NPU has"
+        raise InputError([variant.problem(("npu", "memory"), message, "npu.memory, npu.gpu, or a machine as topology")])
+    rows = [candidate.row(available) for candidate in divisions.candidates(training.of(experiment))]
+    return {
+        "name": variant.name,
+        "npus": experiment.topology.npus,
+        "memory_bytes": available,
+        "candidates": len(rows),
+        "fitting": sum(row["fits"] for row in rows),
+        "rows": [row for row in rows if every or row["fits"]],
+    }
+
+
+def _print(document: dict[str, Any], *, every: bool) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    from syncline.cli import layout
+    from syncline.strategies.fit import VARIED
+    from syncline.strategies.training import in_gb
+
+    terms = ("weights", "gradients", "optimiser", "activations", "exchange")
+    have = f"{document['npus']:,} NPUs of {in_gb(document['memory_bytes'])}"
+    title = f"{document['name']} on {have}: {document['fitting']} of {document['candidates']} divisions fit"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for name in (*VARIED, *(["fits"] if every else []), "memory", *terms, "stage"):
+        table.add_column(name, justify="left" if name in ("recompute", "fits") else "right")
+    for row in document["rows"]:
+        fits = ["yes" if row["fits"] else "no"] if every else []
+        sizes = [in_gb(row[f"{name}_bytes"]) for name in ("memory", *terms)]
+        table.add_row(*(str(row[name]) for name in VARIED), *fits, *sizes, str(row["stage"]))
+    layout.show(table, labels=len(VARIED))

@@ -1,0 +1,111 @@
+"""The graph of a class in the making: nodes in the engine's form, by number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from syncline.strategies.costs import Costs, Kernels
+
+FORWARD: Final = "forward"
+INPUT_GRAD: Final = "input-grad"
+WEIGHT_GRAD: Final = "weight-grad"
+UPDATE: Final = "update"
+MAIN: Final = 0
+SERVER: Final = 1
+"""The stream of a parameter server, which takes what is ready."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A message between two ranks."""
+
+    family: str
+    peer: int
+    """The other rank: so many on, around the communicator."""
+    tag: int
+    """What messages between the two are told apart by."""
+    size: int
+    """Bytes."""
+
+
+@dataclass(slots=True)
+class Nodes:
+    """Nodes of an iteration. The main stream computes in their order; what communicates names what it waits for."""
+
+    families: Mapping[str, int]
+    """The numbers of families. Those that are missing have one rank each: they have nothing to say."""
+    costs: Costs
+    layer: str = ""
+    """The layer to which nodes are accounted."""
+    nodes: list[dict[str, Any]] = field(default_factory=list)
+    last: int | None = None
+    """The last node of the main stream."""
+    pending: list[int] = field(default_factory=list)
+    """Communication that the next node of the main stream waits for."""
+
+    def compute(self, pass_: str, kernels: Kernels, after: Iterable[int] = ()) -> int | None:
+        """Computes on the main stream, once `pending` is done; does nothing if there are no kernels."""
+        return self._main(pass_, {"op": "kernels", "cost": self.costs.row(kernels)}, after) if kernels else self.last
+
+    def meet(self, pass_: str) -> int:
+        """A node of the main stream that does nothing but wait for `pending`."""
+        return self._main(pass_, {"op": "time", "time_ps": 0})
+
+    def _main(self, pass_: str, work: dict[str, Any], after: Iterable[int] = ()) -> int:
+        number = self._add(pass_, work, [*after, *self.pending])
+        self.pending = []
+        self.last = number
+        return number
+
+    def beside(self, pass_: str, kernels: Kernels, after: Iterable[int | None]) -> int:
+        """Computes on the stream of the parameter server."""
+        work = {"op": "kernels", "cost": self.costs.row(kernels)}
+        return self._add(pass_, work, after, SERVER)
+
+    def ready(self) -> list[int]:
+        """What has to be done for all that has been said so far to be."""
+        return [*([] if self.last is None else [self.last]), *self.pending]
+
+    def collective(self, pass_: str, family: str, kind: str, size: int, after: Iterable[int | None]) -> int | None:
+        """A collective of so many bytes, unless there is nobody or nothing to say."""
+        if family not in self.families or size == 0:
+            return None
+        work = {"op": "collective", "family": self.families[family], "kind": kind, "bytes": size, "root": 0}
+        return self._add(pass_, work, after)
+
+    def exchange(self, pass_: str, family: str, sizes: list[list[int]], after: Iterable[int | None]) -> int | None:
+        """An all-to-all of so many bytes from rank to rank."""
+        if family not in self.families:
+            return None
+        return self._add(pass_, {"op": "exchange", "family": self.families[family], "bytes": sizes}, after)
+
+    def message(self, pass_: str, op: str, message: Message, after: Iterable[int | None] = ()) -> int:
+        """A `send` or `recv` of a message."""
+        family = self.families[message.family]
+        work = {"op": op, "family": family, "peer": message.peer, "tag": message.tag, "bytes": message.size}
+        return self._add(pass_, work, after)
+
+    def wait(self, *numbers: int | None) -> None:
+        """Has the next node of the main stream wait for these."""
+        self.pending += [number for number in numbers if number is not None and number not in self.pending]
+
+    def _add(self, pass_: str, work: dict[str, Any], after: Iterable[int | None], stream: int = MAIN) -> int:
+        named = sorted({number for number in after if number is not None})
+        self.nodes.append(
+            {
+                "layer": self.layer,
+                "pass": pass_,
+                "stream": stream,
+                "after": named,
+                "after_previous": [],
+                "work": work,
+            }
+        )
+        return len(self.nodes) - 1
+
+    def after_previous(self, number: int, before: Iterable[int | None]) -> None:
+        """Has a node wait for nodes of the iteration before."""
+        known = self.nodes[number]["after_previous"]
+        known += [one for one in before if one is not None and one not in known]

@@ -1,0 +1,93 @@
+"""What all stages of a training have in common, and what tells one class of NPUs from another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from syncline.models.model import Model
+from syncline.schema.parallel import Parallel
+from syncline.strategies import updates
+from syncline.strategies.costs import Costs, Kernels
+from syncline.strategies.mesh import Mesh
+from syncline.strategies.weights import Weights
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A training, divided."""
+
+    model: Model
+    """Evaluated for a micro-batch."""
+    parallel: Parallel
+    mesh: Mesh
+    costs: Costs
+    micros: int
+    """Micro-batches of each copy of the model in an iteration."""
+    bucket: int | None = None
+    first_bucket: int | None = None
+    overlap: bool = True
+    """Whether gradients and weights are exchanged beside compute."""
+    costs_update: bool = True
+    """Whether updates take time."""
+
+    @property
+    def element(self) -> int:
+        """Bytes of a weight, and of an element of an activation."""
+        return self.costs.element
+
+    @property
+    def gradient(self) -> int:
+        """Bytes of a gradient."""
+        return self.parallel.optimiser.gradient or self.element
+
+    @property
+    def activation(self) -> int:
+        """Bytes of what goes from layer to layer, for all tokens of an NPU of a context-parallel group."""
+        model = self.model
+        return model.samples * model.tokens * model.hidden * self.element // self.parallel.context
+
+    @property
+    def is_pipedream(self) -> bool:
+        """Whether each micro-batch is followed by an update."""
+        return self.parallel.schedule == "pipedream"
+
+    def parts(self, weights: Weights) -> Iterator[tuple[str, int]]:
+        """Parameters by the family along which there are copies of them."""
+        yield "data", weights.dense
+        yield "expert-data", weights.expert
+
+    def copies(self, family: str) -> int:
+        """How many NPUs have copies of the same parameters."""
+        axes = ("data", "context") if family == "expert-data" else ("expert", "data", "context")
+        return self.mesh.size(*axes)
+
+    def held(self, weights: Weights, *, divided: bool) -> int:
+        """Parameters of these that an NPU has, with those that have copies divided among the NPUs that have them."""
+        return sum(-(-n // (self.copies(family) if divided else 1)) for family, n in self.parts(weights))
+
+    def updates(self, parameters: int) -> Kernels:
+        """The kernel that updates so many parameters; none if updates take no time."""
+        if not self.costs_update:
+            return ()
+        return updates.kernels(parameters, self.parallel.optimiser, self.element, self.gradient)
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What tells the programs of NPUs apart."""
+
+    stage: int
+    expert: int | None = None
+    """The rank among experts, where these have different loads."""
+    copy: int = -1
+    """The rank among copies of the model, where each has a program of its own."""
+    serves: bool = False
+    """Whether it is the parameter server of the others."""
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        name = f"stage {self.stage}"
+        name += "" if self.expert is None else f", experts {self.expert}"
+        return name + (", server" if self.serves else "" if self.copy < 0 else f", copy {self.copy}")

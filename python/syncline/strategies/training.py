@@ -1,0 +1,196 @@
+"""Between an experiment and its division: what is wrong with it, its memory, and its graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from syncline.errors import InputError, one_of
+from syncline.fabric.topologies import Fabric
+from syncline.models.evaluate import ParameterError, evaluate
+from syncline.models.model import Layer, Model, Operator
+from syncline.quantities import SIZE
+from syncline.schema.parallel import FamilyName, Parallel
+from syncline.schema.section import Violation
+from syncline.schema.workloads import DividedWorkload, Training
+from syncline.strategies import build, checks, memory
+from syncline.strategies.build import Divided
+from syncline.strategies.costs import Costs
+from syncline.strategies.mesh import Mesh
+from syncline.strategies.setting import Setting
+from syncline.topology import Topology
+
+if TYPE_CHECKING:
+    from syncline.schema.experiment import Experiment
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a division follows from."""
+
+    workload: DividedWorkload
+    parallel: Parallel
+    training: Training
+    npus: int
+    sizes: tuple[int, ...] | None
+    """Those of a product topology."""
+
+    @classmethod
+    def of(cls, workload: DividedWorkload, parallel: Parallel, training: Training, fabric: Fabric) -> Request:
+        """Of the sections of an experiment."""
+        sizes = tuple(dim.size for dim in fabric.dims) if isinstance(fabric, Topology) else None
+        return cls(workload, parallel, training, fabric.npus, sizes)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        sections = (section.model_dump_json() for section in (self.workload, self.parallel, self.training))
+        return (*sections, self.workload.file.content, self.npus, self.sizes)
+
+    def model(self, samples: int) -> Model:
+        """The model, evaluated for a micro-batch of so many samples. Raises as `models.evaluate`."""
+        workload = self.workload
+        parameters = tuple(sorted(workload.parameters.items()))
+        key = (str(workload.model), workload.file.content, samples, workload.sequence, parameters)
+        if key not in _models:
+            if len(_models) >= MOST_MODELS:
+                _models.clear()
+            evaluated = evaluate(workload.file, samples, workload.sequence, workload.parameters)
+            _models[key] = shared(evaluated)
+        return _models[key]
+
+    def setting(self) -> Setting:
+        """The training, whose ways are right."""
+        workload, training = self.workload, self.training
+        parallel = checks.settled(self.parallel, self.npus, self.sizes)
+        return Setting(
+            model=self.model(parallel.micro_batch),
+            parallel=parallel,
+            mesh=Mesh.of(parallel, self.npus, self.sizes),
+            costs=Costs(workload.element),
+            micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
+            bucket=training.bucket,
+            first_bucket=training.first_bucket,
+            overlap=training.overlap,
+            costs_update=training.update,
+        )
+
+    def violations(self) -> Iterator[Violation]:
+        """What is wrong with it; of rules that build on others, those only that can be asked."""
+        if self.workload.file.is_distributed:
+            message = f"no NPU holds all tables of {self.workload.model}, and parallel does not divide tables"
+            yield Violation(("workload", "model"), message, "workload.batch in place of global_batch, or another model")
+            return
+        if self.workload.element not in ELEMENTS:
+            accepted = one_of(SIZE.format(size) for size in ELEMENTS)
+            yield Violation(("workload", "element"), "operators have no elements of this size", accepted)
+            return
+        found = [*checks.of_ways(self.parallel, self.npus, self.sizes)]
+        if not found:
+            parallel = checks.settled(self.parallel, self.npus, self.sizes)
+            found += checks.of_rules(parallel)
+            found += checks.of_batch(parallel, self.workload.global_batch, self.training.iterations or 1)
+        yield from found
+        try:
+            model = self.model(self.parallel.micro_batch)
+        except (ParameterError, InputError):
+            return  # which is said where models are read
+        if found:
+            return
+        found = [*checks.of_model(parallel, model)]
+        if not found:
+            setting = self.setting()
+            programs = sum(1 for _ in build.roles(setting))
+            found = [*checks.of_graph(parallel, model, setting.micros, programs)]
+        yield from found
+
+
+ELEMENTS: Final = (1, 2, 4, 8)
+"""Bytes of elements for which the engine knows what operators ask (`crates/workload/src/described/request.rs`)."""
+MOST_MODELS: Final = 64
+_models: Final[dict[tuple[object, ...], Model]] = {}
+"""Models that have been evaluated, since a search asks for the same ones again and again."""
+
+
+def shared(model: Model) -> Model:
+    """The model, with the operators of equal layers as one object: what follows from them is worked out once."""
+    kept: list[tuple[Operator, ...]] = []
+
+    def of_layer(layer: Layer) -> Layer:
+        found = next((operators for operators in reversed(kept) if operators == layer.operators), None)
+        if found is None:
+            kept.append(layer.operators)
+            return layer
+        return replace(layer, operators=found)
+
+    return replace(model, layers=tuple(of_layer(layer) for layer in model.layers))
+
+
+def in_gb(size: int) -> str:
+    """Bytes as people read them."""
+    return f"{size / 1e9:,.2f} GB" if size >= 10**7 else SIZE.format(size)
+
+
+def of(experiment: Experiment) -> Request:
+    """The request of an experiment whose workload is one."""
+    assert isinstance(experiment.workload, DividedWorkload)
+    return Request.of(experiment.workload, experiment.parallel, experiment.training, experiment.topology)
+
+
+def divided(experiment: Experiment) -> Divided:
+    """The graphs of an experiment."""
+    return _divided(_Keyed(of(experiment)))
+
+
+def too_large(experiment: Experiment) -> Violation | None:
+    """What to say of a training whose stages do not fit into the memory of NPUs, if that is known."""
+    available = experiment.npu.memory
+    if available is None or not isinstance(experiment.workload, DividedWorkload):
+        return None
+    needed = max(memory.of(of(experiment).setting()), key=lambda of_stage: of_stage.total)
+    if needed.total <= available:
+        return None
+    terms = ", ".join(f"{name} {in_gb(size)}" for name, size in needed.terms().items() if size)
+    message = f"an NPU of stage {needed.stage} needs {in_gb(needed.total)}: {terms}"
+    accepted = f"a division that fits into {in_gb(available)} (npu.memory): syncline fit lists them"
+    return Violation(("parallel",), message, accepted)
+
+
+@dataclass(frozen=True, eq=False)
+class _Keyed:
+    """A request, equal to others that say the same."""
+
+    request: Request
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self.request.key == other.request.key
+
+    def __hash__(self) -> int:
+        return hash(self.request.key)
+
+
+@lru_cache(maxsize=8)
+def _divided(keyed: _Keyed) -> Divided:
+    return build.graph(keyed.request.setting())
+
+
+def broken_collectives(given: Mapping[FamilyName, Mapping[str, Any]]) -> Iterator[Violation]:
+    """What is wrong with how collectives of single axes are carried out."""
+    from syncline.schema.experiment import Collective
+    from syncline.schema.explain import violations
+
+    for name, keys in given.items():
+        path = ("parallel", "collectives", name)
+        try:
+            collective = Collective.model_validate(dict(keys))
+        except ValidationError as error:
+            yield from violations(error, path)
+            continue
+        if collective.algorithm == "auto" or "auto" in collective.algorithms.values():
+            yield Violation((*path, "algorithm"), "algorithms of axes are not chosen", "the name of one")
+        if collective.plan:
+            yield Violation((*path, "plan"), "axes have no plans", "an algorithm")

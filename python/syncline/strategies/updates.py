@@ -1,0 +1,22 @@
+"""What an update of weights asks of an NPU."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from syncline.models.demands import Kernel
+from syncline.schema.parallel import Optimiser
+from syncline.strategies.costs import Kernels
+
+OPERATIONS_OF_MOMENT: Final = 5
+"""Operations per parameter and moment: decay, add, correct, scale, apply. Memory bounds an update anyway."""
+
+
+def kernels(parameters: int, optimiser: Optimiser, weight: int, gradient: int) -> Kernels:
+    """The kernel that updates so many parameters, of weights and gradients of so many bytes: it reads gradients, reads
+    and writes states, and writes weights, which it reads as well where there is no other copy.
+    """
+    if not parameters:
+        return ()
+    moved = gradient + 2 * optimiser.states + (weight if optimiser.master else 2 * weight)
+    return (Kernel(parameters * OPERATIONS_OF_MOMENT * optimiser.moments, parameters * moved),)
