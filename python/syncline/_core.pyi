@@ -61,6 +61,11 @@ def packing(request_json: str) -> str:
     `crates/packing/src/request.rs`). Raises [`SpecError`] for what is no question.
     """
 
+def demands(request_json: str) -> str:
+    """What operators ask of an NPU, as a JSON list (the formats of `crates/workload/src/described/request.rs`). Raises
+    [`SpecError`] for what is no operator.
+    """
+
 def describe() -> str:
     """What the engine says of itself (`Facts` in `crates/system/src/describe.rs`) as a JSON text: names, algorithms,
     tables with their columns, fields of the summary, constants. `syncline.facts` reads it.

@@ -502,7 +502,10 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
     if isinstance(workload, GraphWorkload):
         return {
             "kind": "graph",
-            "graph": {"classes": workload.file.engine_classes(experiment.topology.npus)},
+            "graph": {
+                "classes": workload.file.engine_classes(experiment.topology.npus),
+                "costs": workload.file.engine_costs(),
+            },
             "iterations": experiment.iterations,
             "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],

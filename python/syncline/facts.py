@@ -138,6 +138,25 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
+class Size:
+    """A size of a kind of operators."""
+
+    name: str
+    least: int
+    most: int
+    is_optional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorKind:
+    """A kind of operators of model files."""
+
+    name: str
+    description: str
+    sizes: dict[str, Size]
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What the engine says of itself; everything is in its order, and what has a name is found by it."""
 
@@ -147,6 +166,7 @@ class Facts:
     endpoints: list[str]
     networks: dict[str, Network]
     models: dict[str, Model]
+    operators: dict[str, OperatorKind]
     words: dict[str, list[str]]
     """The words that fields of the engine's description take, by the path of the field."""
     tables: dict[str, Table]
@@ -177,11 +197,16 @@ def read(described: Mapping[str, Any]) -> Facts:
         endpoints=described["endpoints"],
         networks=by_name(Network, "networks"),
         models=by_name(Model, "models"),
+        operators=by_name(_operator, "operators"),
         words=described["words"],
         tables={table["name"]: _table(**table) for table in described["tables"]},
         summary=_fields(described["summary"]),
         constants={constant["name"]: tuple(constant["values"]) for constant in described["constants"]},
     )
+
+
+def _operator(name: str, description: str, sizes: list[dict[str, Any]]) -> OperatorKind:
+    return OperatorKind(name, description, {size["name"]: Size(**size) for size in sizes})
 
 
 def _table(name: str, meaning: str, columns: list[dict[str, Any]]) -> Table:

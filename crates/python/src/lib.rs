@@ -86,6 +86,12 @@ fn packing(py: Python<'_>, request_json: &str) -> PyResult<String> {
     guarded(py, || syncline_packing::request::answer(request_json))?.map_err(|refusal| refused(&[refusal]))
 }
 
+/// What operators ask of an NPU, in JSON.
+#[pyfunction]
+fn demands(py: Python<'_>, request_json: &str) -> PyResult<String> {
+    guarded(py, || syncline_workload::described::request::answer(request_json))?.map_err(|refusal| refused(&[refusal]))
+}
+
 /// What the engine says of itself, in JSON: names, algorithms, tables with their columns, fields of the summary, constants.
 #[pyfunction]
 fn describe() -> PyResult<String> {
@@ -201,6 +207,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(export_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(packing, module)?)?;
+    module.add_function(wrap_pyfunction!(demands, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(sources, module)?)?;

@@ -21,6 +21,7 @@ use syncline_collective::{Algorithm, Composition, Kind};
 use syncline_core::table::{Declaration, Described, Field, Unit};
 use syncline_network::api::LINKS_OF_AN_EVENT;
 use syncline_topology::Product;
+use syncline_workload::described::{KINDS, Kind as OperatorKind, SizeOf};
 use syncline_workload::models::{ELEMENT_BYTES, MODELS};
 use syncline_workload::{dlrm, gnmt};
 
@@ -39,6 +40,8 @@ pub struct Facts {
     pub networks: Vec<NetworkFacts>,
     /// The models of the zoo.
     pub models: Vec<ModelFacts>,
+    /// The kinds of operators of model files.
+    pub operators: Vec<OperatorFacts>,
     /// The words that fields of a description take, by the path of the field.
     pub words: BTreeMap<&'static str, Vec<&'static str>>,
     /// The tables that a run may have, in order; those of a backend after those that all runs have.
@@ -116,6 +119,30 @@ pub struct ModelFacts {
     pub is_distributed: bool,
 }
 
+/// A kind of operators.
+#[derive(Clone, Debug, Serialize)]
+pub struct OperatorFacts {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for people.
+    pub description: &'static str,
+    /// Its sizes.
+    pub sizes: Vec<SizeFacts>,
+}
+
+/// A size of an operator.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct SizeFacts {
+    /// Its name.
+    pub name: &'static str,
+    /// The least value.
+    pub least: u64,
+    /// The largest value.
+    pub most: u64,
+    /// Whether it can be left out.
+    pub is_optional: bool,
+}
+
 /// A number of the engine that others reckon with.
 #[derive(Clone, Debug, Serialize)]
 pub struct Constant {
@@ -147,6 +174,7 @@ pub fn describe() -> Facts {
                 is_distributed: model.is_distributed(),
             })
             .collect(),
+        operators: KINDS.iter().map(operator).collect(),
         words: words(),
         tables: tables(),
         summary: Summary::FIELDS,
@@ -164,6 +192,14 @@ fn tables() -> Vec<&'static Declaration> {
         }
     }
     all
+}
+
+fn operator(kind: &OperatorKind) -> OperatorFacts {
+    let size = |size: &SizeOf| {
+        let (least, most) = size.form.range();
+        SizeFacts { name: size.name, least, most, is_optional: size.form.is_optional() }
+    };
+    OperatorFacts { name: kind.name, description: kind.description, sizes: kind.sizes.iter().map(size).collect() }
 }
 
 fn collective(kind: &Kind) -> CollectiveFacts {

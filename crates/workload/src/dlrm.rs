@@ -24,7 +24,7 @@
 //!   many there are changes nothing.
 
 use crate::layer::{Cost, Layer};
-use crate::operators::{LayerPlan, Operator, fully_connected, kernel, product, relu};
+use crate::operators::{LayerPlan, Operator, copy, embedding_sums, fully_connected, product, relu};
 use crate::sizes::{ModelError, Sizes};
 use syncline_core::Bytes;
 
@@ -33,8 +33,7 @@ pub const TABLES: u32 = 64;
 /// Columns of all of them.
 pub const COLUMNS: u32 = TABLES * DIMENSION;
 const DIMENSION: u32 = 64;
-const POOLING: u32 = 60;
-const INDEX_BYTES: u64 = 8;
+const POOLING: u64 = 60;
 const DENSE: u32 = 1600;
 const BOTTOM: u32 = 1024;
 const BOTTOM_DEPTH: usize = 5;
@@ -84,10 +83,11 @@ pub fn dlrm(sizes: &Sizes) -> Result<Recommender, ModelError> {
         params: 0,
         gradient: Bytes::ZERO,
         update: Cost::NOTHING,
-        ..LayerPlan::new("embedding", lookup(samples, parts, width, bytes)).build(true, bytes, counted)
+        ..LayerPlan::new("embedding", embedding_sums(samples, parts.into(), POOLING, width.into(), bytes))
+            .build(true, bytes, counted)
     };
     let interaction = LayerPlan::new("interaction", Operator::default())
-        .preceded_by(concatenation(u64::from(batch), bytes))
+        .preceded_by(copy(product(&[batch.into(), (COLUMNS + DIMENSION).into()]), bytes))
         .build(false, bytes, counted);
     let widths = |first: u32, hidden: u32, depth: usize, last: u32| {
         let mut widths = vec![first];
@@ -114,29 +114,6 @@ pub fn dlrm(sizes: &Sizes) -> Result<Recommender, ModelError> {
         interaction,
         top: mlp("top", &widths(COLUMNS + DIMENSION, TOP, TOP_DEPTH, 1)),
     })
-}
-
-/// Sums of rows of `parts` tables, `width` columns wide, for `samples` samples.
-fn lookup(samples: u64, parts: u32, width: u32, element_bytes: u32) -> Operator {
-    let sums = product(&[samples, parts.into()]);
-    let rows = product(&[sums, POOLING.into()]);
-    let (gathered, summed) = (product(&[rows, width.into()]), product(&[sums, width.into()]));
-    let with_indices = |elements: &[u64]| {
-        let kernel = kernel(gathered, elements, element_bytes);
-        crate::Demand { bytes: kernel.bytes.saturating_add(product(&[rows, INDEX_BYTES])), ..kernel }
-    };
-    Operator {
-        forward: vec![with_indices(&[gathered, summed])],
-        weight_grad: vec![with_indices(&[summed, gathered, gathered])],
-        ..Operator::default()
-    }
-}
-
-/// All features of a sample side by side; backward, taken apart again.
-fn concatenation(batch: u64, element_bytes: u32) -> Operator {
-    let all = product(&[batch, (COLUMNS + DIMENSION).into()]);
-    let copy = vec![kernel(0, &[all, all], element_bytes)];
-    Operator { forward: copy.clone(), input_grad: copy, ..Operator::default() }
 }
 
 #[cfg(test)]

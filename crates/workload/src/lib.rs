@@ -15,7 +15,8 @@
 //! | [`layer`] | layers and the cost of their passes |
 //! | [`graph`] | nodes of compute and communication, and who produces them |
 //! | [`compute`] | the roofline of an NPU; [`systolic`] an array in place of its SMs |
-//! | [`operators`], [`recurrent`] | the demand of operators, from their shapes; what is counted and what is not fused |
+//! | [`operators`], [`recurrent`], [`transformer`] | the demand of operators, from their shapes; what is counted and what is not fused |
+//! | [`described`] | the same for operators that are data: kinds by name, with sizes |
 //! | [`models`] | the models by name: [`plain`] (AlexNet, VGG-16), [`resnet`], [`gnmt`], [`dlrm`] |
 //! | [`data_parallel`] | training with a copy of the model on every NPU |
 //! | [`hybrid`] | training with copies of the MLPs and distributed tables |
@@ -48,6 +49,7 @@ pub mod astra_parallel;
 pub mod astra_text;
 pub mod compute;
 pub mod data_parallel;
+pub mod described;
 pub mod dlrm;
 pub mod gnmt;
 pub mod graph;
@@ -62,6 +64,7 @@ pub mod recurrent;
 pub mod resnet;
 mod sizes;
 pub mod systolic;
+pub mod transformer;
 
 pub use astra_parallel::Parallel;
 pub use astra_text::{FieldError, ImportError};

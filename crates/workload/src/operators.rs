@@ -84,7 +84,7 @@ pub(crate) fn gemm([m, k, n]: [u64; 3], count: u64, elements: &[u64], element_by
     Demand::of_gemm(Gemm { m, k, n, count, operands: [operand(0), operand(1)] }, moved(elements, element_bytes))
 }
 
-fn moved(elements: &[u64], element_bytes: u32) -> u64 {
+pub(crate) fn moved(elements: &[u64], element_bytes: u32) -> u64 {
     let sum = elements.iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
     sum.saturating_mul(element_bytes.into())
 }
@@ -246,6 +246,33 @@ pub fn global_average_pool(input: ImageShape, element_bytes: u32) -> (Operator, 
     let output = ImageShape { height: 1, width: 1, ..input };
     let demand = kernel(input.elements(), &[input.elements(), output.elements()], element_bytes);
     (Operator { forward: vec![demand], input_grad: vec![demand], ..Operator::default() }, output)
+}
+
+/// Sums of rows of `tables` embedding tables, `lookups` rows of `width` elements for each of `samples` samples and each table
+/// (`EmbeddingBag` in PyTorch). A lookup reads a row and its index. The gradient is applied where it arrives, row by row:
+/// indices and gradient are read, rows are read and written.
+pub fn embedding_sums(samples: u64, tables: u64, lookups: u64, width: u64, element_bytes: u32) -> Operator {
+    let sums = product(&[samples, tables]);
+    let rows = product(&[sums, lookups]);
+    let (gathered, summed) = (product(&[rows, width]), product(&[sums, width]));
+    let with_indices = |elements: &[u64]| {
+        let kernel = kernel(gathered, elements, element_bytes);
+        Demand { bytes: kernel.bytes.saturating_add(product(&[rows, INDEX_BYTES])), ..kernel }
+    };
+    Operator {
+        forward: vec![with_indices(&[gathered, summed])],
+        weight_grad: vec![with_indices(&[summed, gathered, gathered])],
+        ..Operator::default()
+    }
+}
+
+/// Bytes of the index of a row of an embedding table.
+pub const INDEX_BYTES: u64 = 8;
+
+/// A copy of `n` elements, such as features that are put side by side; backward, they are taken apart again.
+pub fn copy(n: u64, element_bytes: u32) -> Operator {
+    let copy = vec![kernel(0, &[n, n], element_bytes)];
+    Operator { forward: copy.clone(), input_grad: copy, ..Operator::default() }
 }
 
 /// Softmax with cross-entropy of `rows` samples over `classes`. Forward: maximum, difference, exponential, sum, quotient;

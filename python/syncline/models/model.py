@@ -17,6 +17,10 @@ Context parallelism divides the tokens of all operators alike, and data parallel
 AXES: Final[tuple[Axis, ...]] = ("tensor", "sequence", "expert")
 
 
+TOGETHER: Final[Mapping[str, str]] = {"heads": "kv_heads"}
+"""Sizes that are divided whenever another one is: heads of keys and values go with the heads of queries that ask them."""
+
+
 class DivisionError(ValueError):
     """A size of an operator that cannot be divided evenly: the message names operator, size and ways."""
 
@@ -32,7 +36,9 @@ class Operator:
     sizes: Mapping[str, int]
     """Its sizes by name, all that the kind has: of `linear` `rows`, `inputs`, `outputs`, `bias` (0 or 1)."""
     split: Mapping[Axis, str] = field(default_factory=dict)
-    """The size that an axis divides. What is missing is not divided: it is computed whole by all NPUs of that axis."""
+    """The size that an axis divides; `kv_heads` is divided with `heads`. What is missing is not divided: it is computed
+    whole by all NPUs of that axis. An empty name is for what works between divided operators, on whatever rows these have:
+    the activation function between the matrix products of experts."""
 
     def divided(self, ways: Mapping[Axis, int]) -> Operator:
         """The part of one of so many NPUs along each axis.
@@ -42,11 +48,13 @@ class Operator:
         sizes = dict(self.sizes)
         for axis, size in self.split.items():
             number = ways.get(axis, 1)
-            if sizes[size] % number:
-                raise DivisionError(
-                    f"{self.name}: {size} {sizes[size]} cannot be divided by {number} ({axis} parallelism)"
-                )
-            sizes[size] //= number
+            for each in (size, TOGETHER.get(size, "")):
+                if sizes.get(each, 0) % number:
+                    raise DivisionError(
+                        f"{self.name}: {each} {sizes[each]} cannot be divided by {number} ({axis} parallelism)"
+                    )
+                if each in sizes:
+                    sizes[each] //= number
         return replace(self, sizes=sizes)
 
 

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from syncline.document import decode
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.fabric.allocation import AllocationError
+from syncline.models.demands import Gemm, Kernel
 from syncline.schedules.positions import Positions
 from syncline.schema import connection_matrix, matrix_graph
 from syncline.schema.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
@@ -61,13 +62,32 @@ class Family(Section):
     """Whose messages go first in the network: those of the larger. On the analytical backend it has no effect."""
 
 
+Extent = Annotated[int, Field(ge=1, le=2**63 - 1)]
+
+
+class ComputeKernel(Section):
+    """A kernel, or a run of equal ones."""
+
+    flops: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    """Floating-point operations; those of `gemm` if that is given."""
+    bytes: SizeOrZero = 0
+    """Bytes to and from main memory."""
+    gemm: Annotated[list[Extent], Field(min_length=4, max_length=4)] | None = None
+    """Matrix products, if that is what it does: `[m, k, n, count]`, so many of `m x k` times `k x n`. Their shape matters
+    to compute models that know more than operations and bytes."""
+    operands: Annotated[list[SizeOrZero], Field(min_length=2, max_length=2)] | None = None
+    """Bytes of both factors of all products; by default their shares of `bytes`, as if all elements were equally wide."""
+
+
 class Compute(Section):
-    """What a node computes."""
+    """What a node computes: operations and bytes of one kernel, or several kernels one after the other."""
 
     flops: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
     """Floating-point operations."""
     bytes: SizeOrZero = 0
     """Bytes to and from main memory."""
+    kernels: Annotated[list[ComputeKernel], Field(min_length=1, max_length=10_000)] | None = None
+    """Kernels, in place of `flops` and `bytes`."""
 
 
 class CollectiveCall(Section):
@@ -237,15 +257,26 @@ class GraphFile:
     def engine_classes(self, npus: int) -> list[dict[str, Any]]:
         """The classes as the engine takes them."""
         families = {name: number for number, name in enumerate(self.graph.families)}
+        rows = {row: number for number, row in enumerate(self._costs)}
         return [
             {
                 "name": name,
                 "npus": numbers(of.npus, npus),
                 "streams": of.streams,
-                "nodes": list(_engine_nodes(of, families)),
+                "nodes": list(_engine_nodes(of, families, rows)),
             }
             for name, of in self.graph.classes.items()
         ]
+
+    def engine_costs(self) -> list[list[dict[str, Any]]]:
+        """The table of costs that nodes of the classes name rows of, as the engine takes it."""
+        return [[kernel.described() for kernel in row] for row in self._costs]
+
+    @cached_property
+    def _costs(self) -> list[tuple[Kernel, ...]]:
+        """What nodes with kernels cost, each once."""
+        computes = (node.compute for of in self.graph.classes.values() for node in of.nodes)
+        return list(dict.fromkeys(_kernels(compute) for compute in computes if compute and compute.kernels))
 
     def engine_members(self, family: str, npus: int) -> dict[str, Any]:
         """The communicators of a family as the engine takes them."""
@@ -255,7 +286,23 @@ class GraphFile:
         return {"by": "grid", "sizes": members.grid, "along": members.along, "first": members.first}
 
 
-def _engine_nodes(of: NpuClass, families: Mapping[str, int]) -> Iterator[dict[str, Any]]:
+def _kernels(compute: Compute) -> tuple[Kernel, ...]:
+    return tuple(_kernel(kernel) for kernel in compute.kernels or [])
+
+
+def _kernel(given: ComputeKernel) -> Kernel:
+    if given.gemm is None:
+        return Kernel(given.flops or 0, given.bytes)
+    m, k, n, count = given.gemm
+    elements = m * k + k * n + m * n
+    shares = (given.bytes * m * k // elements, given.bytes * k * n // elements)
+    first, second = given.operands or shares
+    return Kernel(2 * m * k * n * count, given.bytes, Gemm(m, k, n, count, (first, second)))
+
+
+def _engine_nodes(
+    of: NpuClass, families: Mapping[str, int], rows: Mapping[tuple[Kernel, ...], int]
+) -> Iterator[dict[str, Any]]:
     place = {node.name: number for number, node in enumerate(of.nodes)}
     for node in of.nodes:
         yield {
@@ -264,11 +311,13 @@ def _engine_nodes(of: NpuClass, families: Mapping[str, int]) -> Iterator[dict[st
             "stream": node.stream,
             "after": [place[name] for name in node.after],
             "after_previous": [place[name] for name in node.after_previous],
-            "work": _engine_work(node, families),
+            "work": _engine_work(node, families, rows),
         }
 
 
-def _engine_work(node: Node, families: Mapping[str, int]) -> dict[str, Any]:
+def _engine_work(node: Node, families: Mapping[str, int], rows: Mapping[tuple[Kernel, ...], int]) -> dict[str, Any]:
+    if node.compute is not None and node.compute.kernels:
+        return {"op": "kernels", "cost": rows[_kernels(node.compute)]}
     if node.compute is not None:
         return {"op": "compute", "flops": node.compute.flops, "bytes": node.compute.bytes}
     if node.collective is not None:
@@ -353,6 +402,7 @@ def _models(path: Sequence[str | int]) -> tuple[type[Section] | None, Any]:
     models: dict[str, type[Section]] = {
         "members": Members,
         "compute": Compute,
+        "kernels": ComputeKernel,
         "collective": CollectiveCall,
         "exchange": Exchange,
         "send": Send,
@@ -460,6 +510,27 @@ def _broken_work(node: Node, path: tuple[str, ...], graph: Graph) -> Iterator[Vi
             yield _no_family((*path, work, "family"), said_of.family, graph)
     if node.barrier is not None and node.barrier not in graph.families:
         yield _no_family((*path, "barrier"), node.barrier, graph)
+    if node.compute is not None and node.compute.kernels is not None:
+        yield from _broken_kernels(node.compute, (*path, "compute"))
+
+
+def _broken_kernels(compute: Compute, path: tuple[str, ...]) -> Iterator[Violation]:
+    """What is wrong with kernels."""
+    for name in ("flops", "bytes"):
+        if name in compute.model_fields_set:
+            yield Violation((*path, name), "the kernels say this", f"no {name}, or no kernels")
+    for number, kernel in enumerate(compute.kernels or []):
+        at = (*path, "kernels", str(number))
+        if kernel.gemm is None:
+            if kernel.operands is not None:
+                yield Violation((*at, "operands"), "there are no matrix products", "gemm beside it")
+            continue
+        m, k, n, count = kernel.gemm
+        flops = 2 * m * k * n * count
+        if flops > 2**63 - 1:
+            yield Violation((*at, "gemm"), "the products are more operations than 63 bits count", "smaller products")
+        elif kernel.flops is not None and kernel.flops != flops:
+            yield Violation((*at, "flops"), f"the matrix products are {flops} operations", f"{flops}, or nothing")
 
 
 def _no_family(path: tuple[str, ...], name: str, graph: Graph) -> Violation:

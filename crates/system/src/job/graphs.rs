@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syncline_collective::{Kind, Rank};
 use syncline_core::{Bytes, Id, NodeId, Ps, Refusal};
 use syncline_workload::compute::Npu;
+use syncline_workload::described::request::KernelSpec;
 use syncline_workload::layer::Demand as KernelDemand;
 use syncline_workload::listed::{Listed, ListedClass, ListedNode};
 use syncline_workload::{ClassId, Cost, FamilyId, Order, Pass, PointToPoint, RelativeRank, Stream, Work};
@@ -14,6 +15,7 @@ use syncline_workload::{ClassId, Cost, FamilyId, Order, Pass, PointToPoint, Rela
 /// Where a node of a description is.
 struct Place<'a> {
     spec: &'a Spec,
+    costs: &'a [Cost],
     class: usize,
     node: usize,
 }
@@ -48,6 +50,13 @@ impl Place<'_> {
         Ok(match work {
             WorkSpec::Time { time_ps } => Work::Compute(Cost::Measured(Ps(*time_ps))),
             WorkSpec::Compute { flops, bytes } => Work::Compute(Cost::Kernels(vec![KernelDemand::new(*flops, *bytes)])),
+            WorkSpec::Kernels { cost } => match self.costs.get(*cost as usize) {
+                Some(cost) => Work::Compute(cost.clone()),
+                None => {
+                    let accepted = format!("the number of one of {} rows", self.costs.len());
+                    return Err(self.refuse("work.cost", format!("there is no row {cost} of costs"), accepted));
+                }
+            },
             WorkSpec::Collective { family, kind, bytes, root } => {
                 let kind = kind.kind();
                 let root = if kind.is_rooted() { Rank(*root) } else { Rank(0) };
@@ -81,6 +90,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
         let refusal = Refusal::of("job.graph.classes", format!("{} classes", graph.classes.len()));
         return Err(refusal.accepting(format!("1 to {}", u16::MAX - 1)).into());
     }
+    let costs = costs(&graph.costs)?;
     let mut names: BTreeMap<&str, u32> = BTreeMap::new();
     let mut layers: Vec<String> = Vec::new();
     let mut classes = Vec::new();
@@ -96,7 +106,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
         let mut computing = 0;
         let mut used = BTreeSet::new();
         for (node, n) in class.nodes.iter().enumerate() {
-            let place = Place { spec, class: number, node };
+            let place = Place { spec, costs: &costs, class: number, node };
             check(&place, class, n)?;
             let layer = *names.entry(&n.layer).or_insert_with(|| {
                 layers.push(n.layer.clone());
@@ -152,6 +162,24 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
     let source = Box::new(Listed::new(layers, classes));
     let all = Demand { iterations, ..Demand::default() };
     Ok(Job { demands, classes: of_classes, uses, sends, kernels, compute_ps, ..Job::of_all(source, all, npu) })
+}
+
+/// The rows of a table of costs. Refuses matrix products whose operations are not those of their kernel: compute models that know
+/// shapes and those that do not would disagree.
+fn costs(rows: &[Vec<KernelSpec>]) -> Result<Vec<Cost>, RunError> {
+    let mut costs = Vec::with_capacity(rows.len());
+    for (number, row) in rows.iter().enumerate() {
+        let kernels: Vec<KernelDemand> = row.iter().map(|&kernel| kernel.into()).collect();
+        for (kernel, demand) in kernels.iter().enumerate() {
+            if let Some(gemm) = demand.gemm.filter(|gemm| gemm.flops() != demand.flops) {
+                let message = format!("{} operations, of matrix products of {}", demand.flops, gemm.flops());
+                let refusal = Refusal::of(&format!("job.graph.costs.{number}.{kernel}.flops"), message);
+                return Err(refusal.accepting("2 m k n count").into());
+            }
+        }
+        costs.push(Cost::Kernels(kernels));
+    }
+    Ok(costs)
 }
 
 /// The messages of an all-to-all with a size for each pair: who sends them, how far on, and bytes. All ranks send those of the

@@ -4,6 +4,7 @@ use super::CollectiveSpec;
 use super::job::CollectiveKindSpec;
 use serde::Deserialize;
 use syncline_core::Refusal;
+use syncline_workload::described::request::KernelSpec;
 
 /// A family of communicators.
 #[derive(Clone, Debug, Deserialize)]
@@ -70,6 +71,9 @@ pub enum MembersSpec {
 pub struct GraphSpec {
     /// The classes. An NPU that is of none does nothing.
     pub classes: Vec<ClassSpec>,
+    /// Kernels that run one after the other, for nodes to name by the number of the row: many nodes cost the same.
+    #[serde(default)]
+    pub costs: Vec<Vec<KernelSpec>>,
 }
 
 /// NPUs that do the same.
@@ -154,6 +158,11 @@ pub enum WorkSpec {
         flops: u64,
         /// Bytes to and from main memory.
         bytes: u64,
+    },
+    /// Computes the kernels of a row of the table of costs.
+    Kernels {
+        /// The number of the row.
+        cost: u32,
     },
     /// A collective.
     Collective {

@@ -67,7 +67,7 @@ pub fn graph(
     spec.network = network;
     spec.families = families;
     spec.job = JobSpec::Graph {
-        graph: GraphSpec { classes },
+        graph: GraphSpec { classes, costs: vec![] },
         iterations: 1,
         drain: true,
         stragglers: vec![],
@@ -244,7 +244,7 @@ fn two_jobs(jobs: &[u32]) -> Spec {
             npus: vec![first, first + 2],
             grid: None,
             job: Box::new(JobSpec::Graph {
-                graph: GraphSpec { classes: vec![class("all", [first, first + 2], nodes)] },
+                graph: GraphSpec { classes: vec![class("all", [first, first + 2], nodes)], costs: vec![] },
                 iterations: 1,
                 drain: true,
                 stragglers: vec![],

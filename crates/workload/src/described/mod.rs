@@ -1,0 +1,195 @@
+//! Operators as data: a kind and its sizes by name, as model files have them.
+//!
+//! [`KINDS`] is the list of kinds. An entry says which sizes a kind has, calls the formulas of [`crate::operators`],
+//! [`crate::recurrent`] and [`crate::transformer`], and says what goes in, what comes out, and what is kept until the backward
+//! pass. A new kind is one entry.
+//!
+//! # What is kept for the backward pass
+//! As Korthikanti et al. count ("Reducing Activation Recomputation in Large Transformer Models", MLSys 2023, section 4.1): each
+//! operator keeps what its own gradients need, which for most is their input; a tensor that two operators need is counted by
+//! one of them. So what is needed as an output is counted by the operator behind, whose input it is: ReLU and the core of fused
+//! attention keep no output. Masks of dropout take a byte an element, indices eight. Vectors of statistics and parameters are
+//! too small to count, except for those of fused attention, and logits are kept in four bytes at least. A layer of GPT keeps
+//! 34 + 5 a s / h bytes for each token and hidden element, as in their equation 1.
+//!
+//! # Weighted operators
+//! Kernels of matrix products and embeddings are *weighted* ([`Counted::Weighted`]); all others are not, norms among them,
+//! though these have parameters.
+
+mod kinds;
+pub mod request;
+
+use crate::layer::Demand;
+use crate::operators::{Counted, Operator};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use syncline_core::Refusal;
+
+pub use kinds::KINDS;
+
+/// An operator of a model file.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorSpec {
+    /// The name of its kind, one of [`KINDS`].
+    pub kind: String,
+    /// Its sizes by name.
+    pub sizes: BTreeMap<String, u64>,
+}
+
+/// What values a size can have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// 1 to 2^32 - 1.
+    Extent,
+    /// 1 to 2^53: what grows with the batch.
+    Rows,
+    /// 0 for no, which it is if left out, or 1 for yes.
+    Flag,
+    /// 0, which it is if left out, to 2^32 - 1.
+    Optional,
+    /// As [`Form::Extent`]; if left out, it equals another size that comes before.
+    Like(&'static str),
+}
+
+impl Form {
+    /// The least and the largest value.
+    pub const fn range(self) -> (u64, u64) {
+        match self {
+            Form::Extent | Form::Like(_) => (1, u32::MAX as u64),
+            Form::Rows => (1, 1 << 53),
+            Form::Flag => (0, 1),
+            Form::Optional => (0, u32::MAX as u64),
+        }
+    }
+
+    /// Whether it can be left out.
+    pub const fn is_optional(self) -> bool {
+        !matches!(self, Form::Extent | Form::Rows)
+    }
+}
+
+/// A size of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SizeOf {
+    /// Its name.
+    pub name: &'static str,
+    /// What values it can have.
+    pub form: Form,
+}
+
+/// A kind of operators.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, for people.
+    pub description: &'static str,
+    /// Its sizes.
+    pub sizes: &'static [SizeOf],
+    /// What is wrong with sizes each of which is legal: what the message says, and what is accepted.
+    check: fn(&[u64]) -> Option<(String, String)>,
+    /// Of sizes in the order of `sizes`, and of elements of so many bytes.
+    of: fn(&[u64], u32) -> Described,
+}
+
+/// What an operator asks of an NPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Described {
+    /// Its kernels in forward order; whether they are of a weighted operator.
+    pub parts: Vec<(Operator, bool)>,
+    /// Bytes that are kept until the backward pass.
+    pub saved_bytes: u64,
+    /// Elements that go in, parameters not included.
+    pub input_elements: u64,
+    /// Elements that come out.
+    pub output_elements: u64,
+}
+
+/// The kernels of an operator by pass, in the order in which they run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Passes {
+    /// Forward.
+    pub forward: Vec<Demand>,
+    /// The gradient with respect to the parameters, and what it needs first.
+    pub weight_grad: Vec<Demand>,
+    /// The gradient with respect to the input.
+    pub input_grad: Vec<Demand>,
+}
+
+impl Described {
+    /// Trainable parameters.
+    pub fn params(&self) -> u64 {
+        self.parts.iter().fold(0, |sum: u64, (operator, _)| sum.saturating_add(operator.params))
+    }
+
+    /// The kernels that are counted.
+    pub fn passes(&self, counted: Counted) -> Passes {
+        let mut passes = Passes::default();
+        let parts = || self.parts.iter().filter(|(_, weighted)| *weighted || counted == Counted::All).map(|(o, _)| o);
+        parts().for_each(|o| passes.forward.extend(&o.forward));
+        parts().rev().for_each(|o| passes.weight_grad.extend(&o.weight_grad));
+        parts().rev().for_each(|o| passes.input_grad.extend(&o.input_grad));
+        passes
+    }
+}
+
+impl OperatorSpec {
+    /// The operator of elements of so many bytes.
+    ///
+    /// # Errors
+    /// A [`Refusal`] of the kind, or of a size, with what is accepted.
+    pub fn described(&self, element_bytes: u32) -> Result<Described, Refusal> {
+        let kind = KINDS.iter().find(|kind| kind.name == self.kind).ok_or_else(|| {
+            let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+            Refusal::of("kind", format!("no kind of operators is named {:?}", self.kind)).accepting(names.join(", "))
+        })?;
+        if let Some(name) = self.sizes.keys().find(|name| kind.sizes.iter().all(|size| size.name != name.as_str())) {
+            let names: Vec<&str> = kind.sizes.iter().map(|size| size.name).collect();
+            let refusal = Refusal::of("sizes", format!("{} has no size {name:?}", kind.name));
+            return Err(refusal.accepting(names.join(", ")));
+        }
+        let mut sizes = Vec::with_capacity(kind.sizes.len());
+        for size in kind.sizes {
+            let value = self.sizes.get(size.name).copied().or_else(|| match size.form {
+                Form::Extent | Form::Rows => None,
+                Form::Flag | Form::Optional => Some(0),
+                Form::Like(other) => {
+                    kind.sizes.iter().position(|s| s.name == other).and_then(|i| sizes.get(i).copied())
+                }
+            });
+            let (least, most) = size.form.range();
+            match value {
+                Some(value) if (least..=most).contains(&value) => sizes.push(value),
+                found => {
+                    let message = found.map_or("this size is missing".to_owned(), |n| format!("{} is {n}", size.name));
+                    let field = format!("sizes.{}", size.name);
+                    return Err(Refusal::of(&field, message).accepting(format!("{least} to {most}")));
+                }
+            }
+        }
+        if let Some((message, accepted)) = (kind.check)(&sizes) {
+            return Err(Refusal::of("sizes", message).accepting(accepted));
+        }
+        let described = (kind.of)(&sizes, element_bytes);
+        if described.is_beyond_64_bits() {
+            let message = "it needs more operations or bytes than 64 bits count";
+            return Err(Refusal::of("sizes", message).accepting("smaller sizes"));
+        }
+        Ok(described)
+    }
+}
+
+impl Described {
+    /// Whether a number is beyond 64 bits; sums saturate.
+    fn is_beyond_64_bits(&self) -> bool {
+        let Passes { forward, weight_grad, input_grad } = self.passes(Counted::All);
+        let all = forward.iter().chain(&weight_grad).chain(&input_grad);
+        let sum = all.fold(Demand::default(), |sum, kernel| sum.plus(*kernel));
+        [sum.flops, sum.bytes, self.params(), self.saved_bytes, self.input_elements, self.output_elements]
+            .contains(&u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! The question what operators ask of an NPU, and the answer, as JSON.
+
+use super::{OperatorSpec, Passes};
+use crate::layer::{Demand, Gemm};
+use crate::operators::Counted;
+use crate::sizes::ELEMENT_BYTES;
+use serde::{Deserialize, Serialize};
+use syncline_core::Refusal;
+
+/// Operators, and how they are counted.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    /// The operators.
+    operators: Vec<OperatorSpec>,
+    /// Bytes of an element of activations, weights and gradients.
+    element_bytes: u32,
+    /// Which kernels cost time.
+    #[serde(default)]
+    counted: CountedSpec,
+}
+
+/// Which kernels cost time.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum CountedSpec {
+    /// All of them.
+    #[default]
+    All,
+    /// Those of weighted operators only.
+    Weighted,
+}
+
+impl From<CountedSpec> for Counted {
+    fn from(counted: CountedSpec) -> Counted {
+        match counted {
+            CountedSpec::All => Counted::All,
+            CountedSpec::Weighted => Counted::Weighted,
+        }
+    }
+}
+
+/// What an operator asks.
+#[derive(Serialize)]
+struct Answer {
+    /// Trainable parameters.
+    params: u64,
+    /// Bytes that are kept until the backward pass.
+    saved_bytes: u64,
+    /// Elements that go in, parameters not included.
+    input_elements: u64,
+    /// Elements that come out.
+    output_elements: u64,
+    forward: Vec<KernelSpec>,
+    weight_grad: Vec<KernelSpec>,
+    input_grad: Vec<KernelSpec>,
+}
+
+/// A kernel, or a run of equal ones, as descriptions have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KernelSpec {
+    /// Floating-point operations.
+    pub flops: u64,
+    /// Bytes to and from main memory.
+    pub bytes: u64,
+    /// Its matrix products, if that is what it does.
+    #[serde(default)]
+    pub gemm: Option<GemmSpec>,
+}
+
+/// The shape of matrix products: `count` of them, each `m x k` times `k x n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GemmSpec {
+    /// Rows of the result.
+    pub m: u64,
+    /// Terms of each sum.
+    pub k: u64,
+    /// Columns of the result.
+    pub n: u64,
+    /// Products of this shape, one after the other.
+    pub count: u64,
+    /// Bytes of both factors of all products.
+    pub operands: [u64; 2],
+}
+
+impl From<Demand> for KernelSpec {
+    fn from(demand: Demand) -> KernelSpec {
+        let gemm = |Gemm { m, k, n, count, operands }: Gemm| GemmSpec { m, k, n, count, operands };
+        KernelSpec { flops: demand.flops, bytes: demand.bytes, gemm: demand.gemm.map(gemm) }
+    }
+}
+
+impl From<KernelSpec> for Demand {
+    fn from(kernel: KernelSpec) -> Demand {
+        let gemm = |GemmSpec { m, k, n, count, operands }: GemmSpec| Gemm { m, k, n, count, operands };
+        Demand { flops: kernel.flops, bytes: kernel.bytes, gemm: kernel.gemm.map(gemm) }
+    }
+}
+
+/// Answers a request in JSON with an answer in JSON, in which operators stand in the order of the request.
+///
+/// # Errors
+/// A [`Refusal`] if the request is no request, or one of its operators is none; its field begins with `operators` and the
+/// number of the operator.
+pub fn answer(request: &str) -> Result<String, Refusal> {
+    let request: Request = serde_json::from_str(request).map_err(|e| Refusal::of("", e.to_string()))?;
+    let element_bytes = request.element_bytes;
+    if !ELEMENT_BYTES.contains(&element_bytes) {
+        let refusal = Refusal::of("element_bytes", format!("elements of {element_bytes} bytes"));
+        return Err(refusal.accepting(format!("{ELEMENT_BYTES:?}")));
+    }
+    let counted = Counted::from(request.counted);
+    let kernels = |demands: Vec<Demand>| demands.into_iter().map(KernelSpec::from).collect();
+    let mut answers = Vec::with_capacity(request.operators.len());
+    for (number, operator) in request.operators.iter().enumerate() {
+        let described =
+            operator.described(element_bytes).map_err(|refusal| refusal.within(&format!("operators.{number}")))?;
+        let Passes { forward, weight_grad, input_grad } = described.passes(counted);
+        answers.push(Answer {
+            params: described.params(),
+            saved_bytes: described.saved_bytes,
+            input_elements: described.input_elements,
+            output_elements: described.output_elements,
+            forward: kernels(forward),
+            weight_grad: kernels(weight_grad),
+            input_grad: kernels(input_grad),
+        });
+    }
+    serde_json::to_string(&answers).map_err(|e| Refusal::of("", e.to_string()))
+}

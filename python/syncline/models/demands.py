@@ -1,0 +1,150 @@
+"""What operators ask of an NPU: kernels by pass, parameters, and what is kept for the backward pass.
+
+The engine knows it (`crates/workload/src/described`); nothing is computed here. Answers are kept, since models consist of
+equal operators and a search asks for the same ones again and again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from syncline import binding, refusals
+from syncline.models.model import Operator
+
+Counted = Literal["all", "weighted"]
+"""Which kernels cost time: all of them, or those of matrix products and embeddings only."""
+
+MOST_KEPT: Final = 100_000
+"""Answers that are kept; when there are more, all are forgotten."""
+
+
+class OperatorError(ValueError):
+    """An operator that there cannot be.
+
+    `operator` is its name, `size` the size to blame, or empty, `accepted` says what is accepted in its place.
+    """
+
+    def __init__(self, operator: str, size: str, message: str, accepted: str | None) -> None:
+        super().__init__(f"{operator}: {message}" + (f"; accepted: {accepted}" if accepted else ""))
+        self.operator, self.size, self.message, self.accepted = operator, size, message, accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """Matrix products: `count` of them, each `m x k` times `k x n`, one after the other."""
+
+    m: int
+    k: int
+    n: int
+    count: int
+    operands: tuple[int, int]
+    """Bytes of both factors of all products."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel, or a run of equal ones."""
+
+    flops: int
+    """Floating-point operations; a multiply-accumulate counts as two."""
+    bytes: int
+    """Bytes from and to main memory."""
+    gemm: Gemm | None = None
+    """Its matrix products, if that is what it does."""
+
+    def described(self) -> dict[str, Any]:
+        """The kernel as the engine takes it, in rows of `costs` of a graph."""
+        found: dict[str, Any] = {"flops": self.flops, "bytes": self.bytes}
+        if self.gemm is not None:
+            m, k, n, count = self.gemm.m, self.gemm.k, self.gemm.n, self.gemm.count
+            found["gemm"] = {"m": m, "k": k, "n": n, "count": count, "operands": list(self.gemm.operands)}
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What an operator asks of an NPU."""
+
+    params: int
+    """Trainable parameters."""
+    saved_bytes: int
+    """Bytes of activations that are kept until the backward pass."""
+    input_elements: int
+    """Elements that go in, parameters not included."""
+    output_elements: int
+    """Elements that come out."""
+    forward: tuple[Kernel, ...]
+    weight_grad: tuple[Kernel, ...]
+    """The gradient with respect to the parameters, and what it needs first: these kernels run before `input_grad`."""
+    input_grad: tuple[Kernel, ...]
+
+    @property
+    def backward(self) -> tuple[Kernel, ...]:
+        """All kernels of the backward pass, in order."""
+        return self.weight_grad + self.input_grad
+
+
+_Key = tuple[str, tuple[tuple[str, int], ...], int, Counted]
+
+_kept: Final[dict[_Key, Demand]] = {}
+
+
+def of(operators: Iterable[Operator], element_bytes: int, counted: Counted = "all") -> list[Demand]:
+    """What each of the operators asks, for elements of so many bytes (1, 2, 4 or 8).
+
+    Raises [`OperatorError`] for the first that there cannot be.
+    """
+    operators = list(operators)
+    keys = [_key(operator, element_bytes, counted) for operator in operators]
+    if len(_kept) > MOST_KEPT:
+        _kept.clear()
+    missing: dict[_Key, Operator] = {}
+    for key, operator in zip(keys, operators, strict=True):
+        if key not in _kept:
+            missing.setdefault(key, operator)
+    if missing:
+        _kept.update(zip(missing, _asked(list(missing.values()), element_bytes, counted), strict=True))
+    return [_kept[key] for key in keys]
+
+
+def _key(operator: Operator, element_bytes: int, counted: Counted) -> _Key:
+    return (operator.kind, tuple(sorted(operator.sizes.items())), element_bytes, counted)
+
+
+def _asked(operators: list[Operator], element_bytes: int, counted: Counted) -> list[Demand]:
+    binding.require()
+    from syncline import _core
+
+    asked = [{"kind": operator.kind, "sizes": dict(operator.sizes)} for operator in operators]
+    request = {"operators": asked, "element_bytes": element_bytes, "counted": counted}
+    try:
+        answers = json.loads(_core.demands(json.dumps(request)))
+    except _core.SpecError as error:
+        raise _refused(refusals.read(error)[0], operators) from None
+    return [_demand(**answer) for answer in answers]
+
+
+def _refused(refusal: refusals.Refusal, operators: list[Operator]) -> OperatorError:
+    match refusal.field:
+        case ("operators", number, *rest):
+            operator = operators[int(number)]
+            size = rest[1] if len(rest) > 1 else ""
+            return OperatorError(operator.name, size, refusal.message, refusal.accepted)
+        case field:
+            return OperatorError(".".join(field), "", refusal.message, refusal.accepted)
+
+
+def _demand(*, forward: list[Any], weight_grad: list[Any], input_grad: list[Any], **numbers: int) -> Demand:
+    passes = (tuple(_kernel(**kernel) for kernel in kernels) for kernels in (forward, weight_grad, input_grad))
+    ahead, weights, inputs = passes
+    return Demand(**numbers, forward=ahead, weight_grad=weights, input_grad=inputs)
+
+
+def _kernel(flops: int, bytes: int, gemm: dict[str, Any] | None) -> Kernel:
+    if gemm is None:
+        return Kernel(flops, bytes)
+    first, second = gemm["operands"]
+    return Kernel(flops, bytes, Gemm(gemm["m"], gemm["k"], gemm["n"], gemm["count"], (first, second)))
