@@ -3,11 +3,11 @@
 mod graphs;
 mod several;
 
+use crate::compute::npu;
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
 use crate::spec::{
-    BucketSpec, ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec,
-    WorkloadSpec, parallel,
+    BucketSpec, ChunkingSpec, CollectiveSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec, parallel,
 };
 use graphs::graphs;
 use syncline_collective::{Kind, Plan, Rank};
@@ -19,7 +19,6 @@ use syncline_workload::data_parallel::{Buckets, DataParallel};
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
 use syncline_workload::hybrid::{Hybrid, Loop};
 use syncline_workload::models::{Built, Sizes};
-use syncline_workload::systolic::{Array, Dataflow};
 use syncline_workload::{Cost, Counted, Layer, astra_text, models};
 
 /// What is to be run, independent of network and endpoint.
@@ -166,21 +165,6 @@ fn slowest(stragglers: &[(u32, f64)]) -> Result<f64, RunError> {
         return Err(refusal.accepting("a positive number").into());
     }
     Ok(stragglers.iter().map(|s| s.1).fold(1.0, f64::max))
-}
-
-fn npu(spec: &ComputeSpec) -> Result<Npu, RunError> {
-    let refused = |error| Refusal::from(error).within("job.compute");
-    let mut npu = Npu::new(spec.flops_per_s, spec.memory_bytes_per_s, spec.scale).map_err(refused)?;
-    if let Some(tile) = spec.tile {
-        npu = npu.with_tile(tile);
-    }
-    let Some(array) = &spec.array else { return Ok(npu) };
-    let dataflow = match array.dataflow {
-        DataflowSpec::OutputStationary => Dataflow::OutputStationary,
-        DataflowSpec::WeightStationary => Dataflow::WeightStationary,
-        DataflowSpec::InputStationary => Dataflow::InputStationary,
-    };
-    Ok(npu.with_array(Array::new(array.rows, array.columns, dataflow, array.clock_hz).map_err(refused)?))
 }
 
 /// The model of a workload for `ranks` NPUs; without `update`, updates of its weights cost nothing.

@@ -15,6 +15,7 @@ pub mod balance;
 pub mod bound;
 pub mod build;
 pub mod cohorts;
+pub mod compute;
 pub mod describe;
 pub mod driver;
 pub mod endpoints;
