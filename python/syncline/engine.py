@@ -16,7 +16,7 @@ from syncline import binding, facts, memory, refusals
 from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
 from syncline.preview import Preview
-from syncline.schema import effect, programs
+from syncline.schema import compute, effect, programs
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -27,6 +27,7 @@ from syncline.schema.experiment import (
 from syncline.schema.numbers import numbers
 from syncline.schema.packed import PACKED
 from syncline.schema.workloads import (
+    DEFAULT_ELEMENT,
     AstraWorkload,
     CollectiveWorkload,
     GraphWorkload,
@@ -355,22 +356,9 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
 
 def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]:
     """What some of the SMs and of the memory bandwidth compute with."""
-    npu, model = experiment.npu, experiment.npu.compute
-    array = None
-    if model.kind == "systolic":
-        array = {
-            "rows": model.rows,
-            "columns": model.columns,
-            "dataflow": model.dataflow,
-            "clock_hz": (model.clock or npu.clock) * sms / npu.sms,
-        }
-    return {
-        "flops_per_s": npu.peak * sms / npu.sms,
-        "memory_bytes_per_s": float(bandwidth),
-        "scale": experiment.training.compute_scale,
-        "array": array,
-        "tile": model.tile,
-    }
+    element = getattr(experiment.workload, "element", DEFAULT_ELEMENT)
+    precision = compute.type_of(experiment.precision, element)
+    return compute.specification(experiment.npu, sms, bandwidth, experiment.training.compute_scale, precision)
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:

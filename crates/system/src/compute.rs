@@ -1,13 +1,58 @@
-//! The compute model that a description asks for.
+//! The compute model that a description asks for, and what it says of kernels outside of runs.
 
 use crate::errors::RunError;
-use crate::spec::{ArraySpec, ComputeModelSpec, ComputeSpec, DataflowSpec, MeasurementsSpec, SparsitySpec, TilesSpec};
+use crate::spec::{
+    ArraySpec, BasisSpec, ComputeModelSpec, ComputeSpec, DataflowSpec, MeasurementsSpec, SparsitySpec, TilesSpec,
+};
+use serde::{Deserialize, Serialize};
+use syncline_core::units::PS_PER_S;
 use syncline_core::{Ps, Refusal};
-use syncline_workload::compute::measured::{MeasuredProduct, MeasuredStream, Measurements};
+use syncline_workload::compute::measured::{Basis, MeasuredProduct, MeasuredStream, Measurements};
 use syncline_workload::compute::sparsity::Sparsity;
-use syncline_workload::compute::tiles::{Tile, Tiles};
+use syncline_workload::compute::tiles::Tiles;
 use syncline_workload::compute::{Npu, NpuError};
+use syncline_workload::described::request::KernelSpec;
 use syncline_workload::systolic::{Array, Dataflow, Sram};
+
+/// Kernels, and the NPU on which they run.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    compute: ComputeSpec,
+    kernels: Vec<KernelSpec>,
+}
+
+/// What a kernel takes.
+#[derive(Serialize)]
+struct Answer {
+    /// How long it runs, its launch included.
+    time_ps: u64,
+    /// Bytes that it moves between the NPU and main memory.
+    moved_bytes: u64,
+    /// Where the time comes from.
+    basis: BasisSpec,
+}
+
+/// Answers a request in JSON, a compute model and a list of kernels, with a list in JSON of what each kernel takes.
+///
+/// # Errors
+/// A refusal if the request is none; its field begins with `compute` if that describes no NPU.
+pub fn times(request: &str) -> Result<String, Refusal> {
+    let request: Request = serde_json::from_str(request).map_err(|e| Refusal::of("", e.to_string()))?;
+    let npu = described(&request.compute).map_err(|refusal| refusal.within("compute"))?;
+    let answer = |kernel: KernelSpec| {
+        let timed = npu.timed(kernel.into());
+        let basis = match timed.basis {
+            Basis::Model => BasisSpec::Model,
+            Basis::Measured => BasisSpec::Measured,
+            Basis::Interpolated => BasisSpec::Interpolated,
+            Basis::Outside => BasisSpec::Outside,
+        };
+        Answer { time_ps: timed.time.0, moved_bytes: timed.moved.0, basis }
+    };
+    let answers: Vec<Answer> = request.kernels.into_iter().map(answer).collect();
+    serde_json::to_string(&answers).map_err(|e| Refusal::of("", e.to_string()))
+}
 
 /// The NPU as compute sees it.
 ///
@@ -67,9 +112,20 @@ fn systolic(spec: &ArraySpec) -> Result<Array, NpuError> {
 }
 
 fn tiles(spec: &TilesSpec) -> Result<Tiles, NpuError> {
-    let sizes = spec.tiles.iter();
-    let sizes = sizes.map(|tile| Tile { rows: tile.rows, columns: tile.columns, sustained: tile.sustained }).collect();
-    Tiles::new(sizes, spec.splits.clone(), spec.depth, spec.fill, spec.sms, spec.sustained_memory)
+    let tiles = Tiles {
+        sizes: spec.tiles.clone(),
+        splits: spec.splits.clone(),
+        depth: spec.depth,
+        fill: spec.fill,
+        sms: spec.sms,
+        sustained: spec.sustained,
+        reuse: spec.reuse,
+        sustained_memory: spec.sustained_memory,
+        split_overhead_s: spec.split_overhead_ps as f64 / PS_PER_S as f64,
+        alignment: spec.alignment,
+        misaligned: spec.misaligned,
+    };
+    tiles.checked()
 }
 
 fn measurements(spec: &MeasurementsSpec) -> Result<Measurements, NpuError> {

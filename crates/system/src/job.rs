@@ -45,6 +45,8 @@ pub struct Job {
     pub kernels: u64,
     /// Compute of an iteration.
     pub compute_ps: f64,
+    /// Kernels of it whose times nothing measured speaks for.
+    pub outside: u64,
 }
 
 /// A message that NPUs of a class send.
@@ -105,17 +107,18 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             }
             let model = model(workload, ranks, *update)?;
             let background = background.as_ref().map(self::npu).transpose()?;
-            let slower = background.unwrap_or(npu);
+            let slower = background.as_ref().unwrap_or(&npu);
             let layers = model.layers();
             let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
-            let compute_ps: f64 = passes.map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
+            let compute_ps: f64 = passes.clone().map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
+            let outside = passes.map(|cost| npu.outside(cost)).sum();
             let background_runs = background.is_some();
             let loops = Loops { overlap: *overlap, buckets: *buckets, barrier: *barrier, background: background_runs };
             let (source, collectives) = source(model, *strategy, loops)?;
             let collectives = collectives.into_iter().map(|(kind, bytes)| (kind, Rank(0), bytes)).collect();
             let demand = Demand { collectives, iterations: *iterations };
             let compute_ps = compute_ps * slowest(stragglers)?;
-            Ok(Job { drain: *drain, background, compute_ps, ..Job::of_all(source, demand, npu) })
+            Ok(Job { drain: *drain, background, compute_ps, outside, ..Job::of_all(source, demand, npu) })
         }
         JobSpec::Jobs { jobs, drain, stragglers } => {
             let job = several::several(spec, jobs, *drain)?;
@@ -265,6 +268,17 @@ fn source(model: Built, strategy: StrategySpec, loops: Loops) -> Result<(Source,
 }
 
 impl Job {
+    /// Whether kernels are outside of what was measured, in words.
+    pub fn remark(&self) -> Option<String> {
+        (self.outside > 0).then(|| {
+            format!(
+                "{} kernels of an iteration have sizes outside of those in the table of measurements: they are taken to be as \
+                 efficient as the nearest ones",
+                self.outside
+            )
+        })
+    }
+
     /// A graph that all NPUs run, which are of one class, with communicators of one family that are asked for `demand`.
     pub fn of_all(source: Box<dyn GraphSource + Send>, demand: Demand, npu: Npu) -> Job {
         Job {
@@ -278,6 +292,7 @@ impl Job {
             sends: Vec::new(),
             kernels: 3 * source.layers().len() as u64,
             compute_ps: 0.0,
+            outside: 0,
             source,
         }
     }

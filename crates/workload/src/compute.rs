@@ -182,6 +182,16 @@ impl Npu {
         self.timed(demand).time
     }
 
+    /// Kernels of a pass whose times nothing measured speaks for.
+    pub fn outside(&self, cost: &Cost) -> u64 {
+        match (&self.model, cost) {
+            (Model::Measured(_), Cost::Kernels(kernels)) => {
+                kernels.iter().filter(|&&kernel| self.timed(kernel).basis == Basis::Outside).count() as u64
+            }
+            _ => 0,
+        }
+    }
+
     /// What one kernel takes. One that does nothing is not launched.
     pub fn timed(&self, demand: Demand) -> Timed {
         if demand == Demand::default() {

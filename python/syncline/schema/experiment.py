@@ -437,7 +437,9 @@ class Experiment(Section):
     def contents(self) -> list[str]:
         """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
         graphs = [self.workload.file.content] if isinstance(self.workload, GraphWorkload) else []
-        files = [*(plan.content for plan in self.collective.plan), *graphs]
+        table = self.npu.compute.measured
+        tables = [] if table is None else [table.content]
+        files = [*(plan.content for plan in self.collective.plan), *graphs, *tables]
         return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 
     @property

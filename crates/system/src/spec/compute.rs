@@ -91,12 +91,12 @@ pub enum DataflowSpec {
     InputStationary,
 }
 
-/// Tiles and waves.
+/// Tiles and waves (`syncline_workload::compute::tiles`).
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TilesSpec {
-    /// Sizes of tiles.
-    pub tiles: Vec<TileSpec>,
+    /// Rows and columns of tiles.
+    pub tiles: Vec<[u32; 2]>,
     /// Into how many parts sums may be split.
     pub splits: Vec<u32>,
     /// Terms of a step.
@@ -105,20 +105,18 @@ pub struct TilesSpec {
     pub fill: u32,
     /// SMs that compute has.
     pub sms: u32,
+    /// The fraction of the peak rate that endless tiles reach.
+    pub sustained: f64,
+    /// Operations per element of operands at which half of it is reached.
+    pub reuse: f64,
     /// The fraction of the memory bandwidth that kernels reach.
     pub sustained_memory: f64,
-}
-
-/// A size of tiles.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TileSpec {
-    /// Rows of the result.
-    pub rows: u32,
-    /// Columns of the result.
-    pub columns: u32,
-    /// The fraction of an SM's peak rate that is reached.
-    pub sustained: f64,
+    /// What a split costs beside its partial sums.
+    pub split_overhead_ps: u64,
+    /// Elements that memory delivers at once.
+    pub alignment: u32,
+    /// The fraction of the rate that is left where rows of operands do not begin at a multiple of it.
+    pub misaligned: f64,
 }
 
 /// Measurements of kernels on one device.
