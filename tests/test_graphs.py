@@ -85,6 +85,30 @@ def test_the_bubble_of_a_pipeline_is_that_of_the_formula(tmp_path: Path, synclin
         assert (of["npus"], of["compute_s"]) == (2, pytest.approx(0.024))
 
 
+def test_matrix_products_of_nodes_keep_their_shape(tmp_path: Path, syncline_command: Command) -> None:
+    """Two products of 256 x 234 and 234 x 256 take two folds of 1000 cycles on an array of 256 x 256; for a roofline
+    they are operations and bytes like any other.
+    """
+
+    def compute_s(compute: Graph, *changes: str) -> float:
+        nodes = [{"name": "a", "compute": compute}]
+        graph = {"classes": {"all": {"npus": "0-1", "nodes": nodes}}}
+        path = experiment(tmp_path, graph, "Ring(2)")
+        settings = [part for change in changes for part in ("--set", change)]
+        (run,) = document(syncline_command("run", str(path), "--json", *settings))["runs"]
+        found: float = run["compute_s"]
+        return found
+
+    flops = 2 * 256 * 234 * 256 * 2
+    shaped: Graph = {"kernels": [{"gemm": [256, 234, 256, 2], "bytes": "1kB"}]}
+    assert compute_s(shaped) == compute_s({"flops": flops, "bytes": "1kB"}) > 0
+    array = ("npu.compute={kind: systolic, rows: 256, columns: 256, clock: 1GHz}",)
+    assert compute_s(shaped, *array) == pytest.approx(2e-6, abs=1e-12)
+    assert compute_s({"flops": flops, "bytes": "1kB"}, *array) < 1e-8
+    twice: Graph = {"kernels": [*shaped["kernels"], {"flops": flops, "bytes": "1kB"}]}
+    assert compute_s(twice) == pytest.approx(2 * compute_s(shaped), abs=2e-12)
+
+
 def test_every_endpoint_and_backend_runs_a_pipeline_with_data(tmp_path: Path, syncline_command: Command) -> None:
     graph = pipeline(micro=2)
     graph["families"]["data"] = {
@@ -135,6 +159,12 @@ def nodes(graph: Graph) -> list[Graph]:
     return found
 
 
+def kernels(graph: Graph, **kernel: object) -> None:
+    """Gives the first node a kernel in place of a time."""
+    del nodes(graph)[0]["time"]
+    nodes(graph)[0]["compute"] = {"kernels": [kernel]}
+
+
 @pytest.mark.parametrize(
     ("change", "field", "message"),
     [
@@ -161,6 +191,15 @@ def nodes(graph: Graph) -> list[Graph]:
         (lambda g: g["families"]["pipeline"].update(traffic_class=-1), "families.pipeline.traffic_class",
          "too small"),
         (lambda g: g.pop("classes"), "classes", "this is missing"),
+        (lambda g: kernels(g, gemm=[1, 2, 3, 4], flops=47), "classes.stage 0.nodes.0.compute.kernels.0.flops",
+         "the matrix products are 48 operations"),
+        (lambda g: kernels(g, gemm=[1, 2, 3]), "classes.stage 0.nodes.0.compute.kernels.0.gemm", ""),
+        (lambda g: kernels(g, gemm=[2**31, 2**31, 2**31, 1]), "classes.stage 0.nodes.0.compute.kernels.0.gemm",
+         "more operations than 63 bits"),
+        (lambda g: kernels(g, flops=1, operands=[1, 2]), "classes.stage 0.nodes.0.compute.kernels.0.operands",
+         "the number has no unit"),
+        (lambda g: kernels(g, flops=1, operands=["1B", "2B"]), "classes.stage 0.nodes.0.compute.kernels.0.operands",
+         "there are no matrix products"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_at_its_place(

@@ -16,6 +16,7 @@ from support.command import Ended
 from support.experiments import THREE_SYSTEMS
 from syncline import document, studies
 from syncline.figure import export as figures
+from syncline.models import export as models
 from syncline.schedules import plan_form
 from syncline.schema import documents, export
 from syncline.sweep import export as sweeps
@@ -28,6 +29,7 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "figure": figures.json_schema,
     "run": documents.json_schema,
     "plan": plan_form.json_schema,
+    "model": models.json_schema,
 }
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

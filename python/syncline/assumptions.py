@@ -25,7 +25,7 @@ from syncline.schema.experiment import (
 from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
 from syncline.schema.packed import PACKED, Trees
-from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, SEQUENCES, CollectiveWorkload, ModelWorkload, Training
+from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, CollectiveWorkload, ModelWorkload, Training
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
@@ -176,8 +176,8 @@ def _meant(variant: Variant) -> Iterator[str]:
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:
         plan = experiment.plan_of(workload.collective)
         yield f"workload.root = {experiment.root} ({'default' if plan is None else f'that of the plan {plan.name}'})"
-    if isinstance(workload, ModelWorkload) and workload.model in SEQUENCES and workload.sequence is None:
-        yield f"workload.sequence = {facts.constant('sequence')} (default)"
+    if isinstance(workload, ModelWorkload) and workload.tokens is not None and workload.sequence is None:
+        yield f"workload.sequence = {workload.tokens} (default)"
     if experiment.strategy != "data-parallel" and experiment.training.strategy is None:
         yield f"training.strategy = {experiment.strategy} (default)"
     if experiment.is_training:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from syncline import binding, facts, memory, refusals
 from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
+from syncline.models import described as models
 from syncline.preview import Preview
 from syncline.schema import compute, effect, programs
 from syncline.schema.effect import effective
@@ -505,7 +506,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         background = _compute(experiment, *(compute_share(experiment) if experiment.shares else given))
     return {
         "kind": "training",
-        "workload": _workload(workload, astra_text),
+        "workload": _workload(workload, astra_text, _ranks(experiment)),
         "strategy": experiment.strategy,
         "iterations": experiment.iterations,
         "overlap": training.overlap,
@@ -553,14 +554,15 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
     }
 
 
-def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None) -> dict[str, Any]:
+def _ranks(experiment: Experiment) -> int:
+    """NPUs that train together."""
+    return experiment.topology.npus if experiment.members is None else len(experiment.members[0])
+
+
+def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None, npus: int = 1) -> dict[str, Any]:
     if isinstance(workload, ModelWorkload):
-        return {
-            "source": "model",
-            "name": workload.model,
-            "batch": workload.batch,
-            "element_bytes": workload.element,
-            "kernels": workload.kernels,
-            "sequence": workload.sequence,
-        }
+        model, element, kernels = workload.evaluated, workload.element, workload.kernels
+        if workload.file.is_distributed:
+            return models.recommender(model, npus, element, kernels)
+        return models.chain(model, element, kernels)
     return {"source": "astra-text", "text": astra_text or ""}

@@ -35,6 +35,8 @@ PARTS: Final[dict[Path, Path]] = {
     ("collectives", "chunking"): ("collective", "chunk"),
     ("job", "compute"): ("npu",),
     ("job", "stragglers"): ("training", "stragglers"),
+    ("job", "workload", "layers"): ("workload", "batch"),
+    ("job", "workload", "model"): ("workload", "batch"),
 }
 """Fields that hold what an experiment says in one; what is within them has no field of its own."""
 NAMES: Final[dict[Path, Path]] = {

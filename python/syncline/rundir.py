@@ -39,7 +39,7 @@ from syncline.schedules.planned import PlanFile
 from syncline.schema import documents
 from syncline.schema.graph_file import GraphFile
 from syncline.schema.load import Study, Variant
-from syncline.schema.workloads import GraphWorkload
+from syncline.schema.workloads import GraphWorkload, models_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,6 +193,10 @@ def resolved(study: Study) -> dict[str, Any]:
             values["workload"]["astra_text"] = _input_name(variant.astra_text.encode(), ".txt")
         for traffic, (files, _) in zip(values["network"].get("background", []), _traffic(variant), strict=False):
             traffic.update(files)
+        places = values["workload"].get("jobs", [values])
+        for place, workload in zip(places, models_of(variant.experiment.workload), strict=False):
+            if not workload.file.is_packaged:
+                place["workload"]["model"] = _input_name(workload.file.content, ".yaml")
         if isinstance(variant.experiment.workload, GraphWorkload):
             values["workload"]["graph"] = _graph_name(variant.experiment.workload.file)
         if (table := variant.experiment.npu.compute.measured) is not None:
@@ -297,6 +301,8 @@ def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:
     found |= {_graph_name(graph): graph.content for graph in graphs}
     tables = [table for v in variants if (table := v.experiment.npu.compute.measured) is not None]
     found |= {_input_name(table.content, ".csv"): table.content for table in tables}
+    files = [workload.file for v in variants for workload in models_of(v.experiment.workload)]
+    found |= {_input_name(file.content, ".yaml"): file.content for file in files if not file.is_packaged}
     return found | {_topology_name(v): v.experiment.topology.content for v in variants if v.experiment.topology.file}
 
 

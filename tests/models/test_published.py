@@ -112,7 +112,7 @@ def test_fused_causal_attention_halves_the_operations_of_attention() -> None:
 
 
 def test_deepseek_activates_37_billion() -> None:
-    """DeepSeek-V3's report: 37 billion parameters work on a token. Operations are two for each of them but the embedding's."""
+    """DeepSeek-V3's report: 37 billion parameters work on a token. Each but the embedding's is two operations."""
     found = model("deepseek-v3", 1, 4096)
     attention = sum(
         k.flops

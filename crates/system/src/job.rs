@@ -16,6 +16,7 @@ use syncline_workload::Parallel;
 use syncline_workload::astra_text::Imported;
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::{Buckets, DataParallel};
+use syncline_workload::described::layers::{self, Counting};
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
 use syncline_workload::hybrid::{Hybrid, Loop};
 use syncline_workload::models::{Built, Sizes};
@@ -174,12 +175,16 @@ fn slowest(stragglers: &[(u32, f64)]) -> Result<f64, RunError> {
 fn model(workload: &WorkloadSpec, ranks: u32, update: bool) -> Result<Built, RunError> {
     let mut built = match workload {
         WorkloadSpec::Model { name, batch, element_bytes, kernels, sequence } => {
-            let counted = match kernels {
-                KernelsSpec::All => Counted::All,
-                KernelsSpec::Weighted => Counted::Weighted,
-            };
-            let (batch, element_bytes, sequence) = (*batch, *element_bytes, *sequence);
+            let (batch, element_bytes, counted, sequence) = (*batch, *element_bytes, counted(*kernels), *sequence);
             models::build(name, &Sizes { batch, element_bytes, counted, sequence, ranks }).map_err(Refusal::from)?
+        }
+        WorkloadSpec::Layers { layers, element_bytes, kernels } => {
+            let counting = counting(*element_bytes, *kernels)?;
+            Built::Chain(layers::chain(layers, counting).map_err(|refusal| refusal.within("job.workload"))?)
+        }
+        WorkloadSpec::Recommender { model, element_bytes, kernels } => {
+            let counting = counting(*element_bytes, *kernels)?;
+            Built::Recommender(model.recommender(counting).map_err(|refusal| refusal.within("job.workload.model"))?)
         }
         WorkloadSpec::AstraText { text } => Built::Chain(astra_text::parse(text).map_err(|wrong| {
             // What is wrong with a workload of any parallelism is said of that.
@@ -194,6 +199,22 @@ fn model(workload: &WorkloadSpec, ranks: u32, update: bool) -> Result<Built, Run
         }
     }
     Ok(built)
+}
+
+fn counted(kernels: KernelsSpec) -> Counted {
+    match kernels {
+        KernelsSpec::All => Counted::All,
+        KernelsSpec::Weighted => Counted::Weighted,
+    }
+}
+
+fn counting(element_bytes: u32, kernels: KernelsSpec) -> Result<Counting, RunError> {
+    if !models::ELEMENT_BYTES.contains(&element_bytes) {
+        let message = format!("elements of {element_bytes} bytes");
+        let refusal = Refusal::of("job.workload.element_bytes", message);
+        return Err(refusal.accepting(format!("{:?}", models::ELEMENT_BYTES)).into());
+    }
+    Ok(Counting { element_bytes, counted: counted(kernels) })
 }
 
 type Source = Box<dyn GraphSource + Send>;

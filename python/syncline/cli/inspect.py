@@ -17,7 +17,9 @@ Json = Annotated[bool, typer.Option("--json", help="Has no effect: a schema is a
 def schema(
     of: Annotated[
         str,
-        typer.Argument(metavar="experiment|sweep|figure|run|plan|graph", help="The format whose schema is printed."),
+        typer.Argument(
+            metavar="experiment|sweep|figure|run|plan|graph|model", help="The format whose schema is printed."
+        ),
     ] = "experiment",
     json: Json = False,  # noqa: ARG001
 ) -> int:
@@ -30,9 +32,11 @@ def schema(
       syncline schema run > run.schema.json
       syncline schema plan > plan.schema.json
       syncline schema graph > graph.schema.json
+      syncline schema model > model.schema.json
     """
     from syncline.errors import command_line, did_you_mean, one_of
     from syncline.figure import export as figure_export
+    from syncline.models import export as model_export
     from syncline.results import dumps
     from syncline.schedules import plan_form
     from syncline.schema import documents, export, graph_file
@@ -45,6 +49,7 @@ def schema(
         "run": documents.json_schema,
         "plan": plan_form.json_schema,
         "graph": graph_file.json_schema,
+        "model": model_export.json_schema,
     }
     if of not in schemas:
         raise command_line("FILES", of, f"there are no such files{did_you_mean(of, schemas)}", one_of(schemas))

@@ -1,7 +1,7 @@
 """What operators ask of an NPU: kernels by pass, parameters, and what is kept for the backward pass.
 
-The engine knows it (`crates/workload/src/described`); nothing is computed here. Answers are kept, since models consist of
-equal operators and a search asks for the same ones again and again.
+The engine knows it (`crates/workload/src/described`); nothing is computed here. Answers are kept, since models consist
+of equal operators and a search asks for the same ones again and again.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from syncline import binding, refusals
+from syncline import binding
 from syncline.models.model import Operator
+
+if TYPE_CHECKING:
+    from syncline.refusals import Refusal
 
 Counted = Literal["all", "weighted"]
 """Which kernels cost time: all of them, or those of matrix products and embeddings only."""
@@ -116,7 +119,7 @@ def _key(operator: Operator, element_bytes: int, counted: Counted) -> _Key:
 
 def _asked(operators: list[Operator], element_bytes: int, counted: Counted) -> list[Demand]:
     binding.require()
-    from syncline import _core
+    from syncline import _core, refusals
 
     asked = [{"kind": operator.kind, "sizes": dict(operator.sizes)} for operator in operators]
     request = {"operators": asked, "element_bytes": element_bytes, "counted": counted}
@@ -127,7 +130,7 @@ def _asked(operators: list[Operator], element_bytes: int, counted: Counted) -> l
     return [_demand(**answer) for answer in answers]
 
 
-def _refused(refusal: refusals.Refusal, operators: list[Operator]) -> OperatorError:
+def _refused(refusal: Refusal, operators: list[Operator]) -> OperatorError:
     match refusal.field:
         case ("operators", number, *rest):
             operator = operators[int(number)]

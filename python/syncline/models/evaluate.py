@@ -37,8 +37,8 @@ def evaluate(
 ) -> Model:
     """The model for a micro-batch of so many samples, of sequences of so many tokens.
 
-    Raises [`ParameterError`] for a parameter that the model does not have, and [`InputError`], with places in the file, for
-    sizes that it cannot have.
+    Raises [`ParameterError`] for a parameter that the model does not have, and [`InputError`], with places in the file,
+    for sizes that it cannot have.
     """
     return _Evaluation(file).model(samples, sequence, parameters or {})
 

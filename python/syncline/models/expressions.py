@@ -1,9 +1,9 @@
 """Expressions of integers in model files, such as `4 * hidden` or `2 if stage > 0 and block == 0 else 1`.
 
-Python's grammar is read, and only what is listed here is evaluated: whole numbers, names, `+ - * // % **`, `/` where it
-leaves nothing over, comparisons and `and`, `or`, `not`, which give 0 or 1, `a if b else c`, and the functions `min`, `max`
-and `choose`, whose first argument, counted from 0, says which of the others is meant. Every number on the way has at most
-63 bits.
+Python's grammar is read, and only what is listed here is evaluated: whole numbers, names, `+ - * // % **`, `/` where
+it leaves nothing over, comparisons and `and`, `or`, `not`, which give 0 or 1, `a if b else c`, and the functions `min`,
+`max` and `choose`, whose first argument, counted from 0, says which of the others is meant. Every number on the way has
+at most 63 bits.
 """
 
 from __future__ import annotations
@@ -49,6 +49,10 @@ class Expression:
     names: frozenset[str]
     """What its value depends on."""
     _value: Callable[[Values], int]
+
+    def __reduce__(self) -> tuple[Callable[[object], Expression], tuple[str]]:
+        """Sent to other processes as text."""
+        return read, (self.text,)
 
     def value(self, values: Values) -> int:
         """Its value where names have these. Raises [`ExpressionError`] if there is none."""
@@ -164,7 +168,8 @@ def _rest(one: int, two: int) -> int:
 def _power(one: int, two: int) -> int:
     if not 0 <= two <= MOST_POWER:
         raise ExpressionError(f"the exponent {two}", f"exponents of 0 to {MOST_POWER}")
-    return one**two
+    power: int = one**two
+    return power
 
 
 def _chosen(args: list[int]) -> int:

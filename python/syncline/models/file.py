@@ -1,7 +1,7 @@
 """Reads model files: YAML with layers of operators, whose sizes are expressions (docs/models.md).
 
-A file either has layers, or is `like` another model with other parameters. Which kinds of operators there are, and which
-sizes they have, the engine says.
+A file either has layers, or is `like` a model that comes with the package, with other parameters. Which kinds of
+operators there are, and which sizes they have, the engine says.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from syncline import document, facts, inputs
+from syncline import document, facts
 from syncline.document import Mapping, Node, Origin, Scalar, Sequence
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, command_line, did_you_mean, one_of
 from syncline.models import expressions
@@ -23,11 +23,10 @@ from syncline.models.model import AXES, Axis
 
 FOLDER: Final = Path(__file__).parent / "packaged"
 SUFFIX: Final = ".yaml"
+SUFFIXES: Final = (SUFFIX, ".yml")
 ACCEPTED: Final = "the name of a model that comes with the package, or the path of a model file"
 GIVEN: Final = ("samples", "sequence", "tokens")
 """Names that expressions have without being told: samples of the micro-batch, tokens of each, and of all of them."""
-MOST_FILES: Final = 4
-"""Files that may be like one another."""
 MOST_LETTERS: Final = 2000
 NAME_ACCEPTED: Final = "a letter, then letters, digits and _"
 INDEX: Final = "index"
@@ -61,34 +60,35 @@ def packaged() -> list[str]:
     return sorted(path.name.removesuffix(SUFFIX) for path in FOLDER.glob(f"*{SUFFIX}"))
 
 
+def is_path(given: str) -> bool:
+    """Whether a model is given as the path of a file, not by name."""
+    return given.endswith(SUFFIXES)
+
+
 def load(given: str, folder: Path | None = None) -> ModelFile:
     """The model of this name, or in the file at this path, which starts at `folder` or where the command runs.
 
     Raises [`InputError`] with all that is wrong with the file, or if there is none.
     """
-    return _loaded(given, folder or Path(), 0)
-
-
-def _loaded(given: str, folder: Path, depth: int) -> ModelFile:
-    if given in packaged():
-        return _packaged(given)
-    path = folder / given
-    if not given.endswith((SUFFIX, ".yml")):
-        message = f"no model is named {given!r}{did_you_mean(given, packaged())}"
-        raise command_line("MODEL", given, message, f"{ACCEPTED}: {one_of(packaged())}")
-    return read(document.read_text(path, given), given, path.parent, depth)
+    if not is_path(given):
+        return by_name(given)
+    return read(document.read_text((folder or Path()) / given, given), given)
 
 
 @cache
-def _packaged(name: str) -> ModelFile:
+def by_name(name: str) -> ModelFile:
+    """The model of this name that comes with the package. Raises [`InputError`] if there is none."""
+    if name not in packaged():
+        message = f"no model is named {name!r}{did_you_mean(name, packaged())}"
+        raise command_line("MODEL", name, message, f"{ACCEPTED}: {one_of(packaged())}")
     path = FOLDER / f"{name}{SUFFIX}"
-    return read(document.read_text(path, path.name), path.name, FOLDER)
+    return replace(read(document.read_text(path, path.name), path.name), is_packaged=True)
 
 
-def read(text: str, file: str, folder: Path | None = None, depth: int = 0) -> ModelFile:
+def read(text: str, file: str) -> ModelFile:
     """The model in the text of a file. Raises [`InputError`] with all that is wrong with it."""
     reader = _Reader()
-    found = reader.file(document.read(text, file), folder or Path(), depth)
+    found = reader.file(document.read(text, file), text.encode())
     if reader.problems or found is None:
         raise InputError(reader.problems)
     return found
@@ -106,12 +106,12 @@ class _Reader:
 
     # The file
 
-    def file(self, node: Node, folder: Path, depth: int) -> ModelFile | None:
+    def file(self, node: Node, content: bytes) -> ModelFile | None:
         if not isinstance(node, Mapping):
             self.refuse(node.origin, "this is no model", None, f"the keys {one_of(_FILE_KEYS)}")
             return None
         self.keys(node, _FILE_KEYS)
-        base = self.like(node, folder, depth)
+        base = self.like(node)
         parameters = self.numbers(node.entries.get("parameters"))
         for name, number in parameters.items() if base else ():
             if base and name not in base.parameters:
@@ -128,6 +128,8 @@ class _Reader:
             layers=(),
             tied=(),
             origin=node.origin,
+            content=content,
+            is_packaged=False,
         )
         if base is not None:
             for key in ("layers", "tied", "hidden"):
@@ -145,29 +147,16 @@ class _Reader:
         layers = tuple(self.layers(node))
         return replace(found, layers=layers, tied=tuple(self.tied(node.entries.get("tied"))))
 
-    def like(self, node: Mapping, folder: Path, depth: int) -> ModelFile | None:
+    def like(self, node: Mapping) -> ModelFile | None:
         given = node.entries.get("like")
         if given is None:
             return None
-        if (
-            not isinstance(given, Scalar)
-            or not isinstance(given.value, str)
-            or not 0 < len(given.value) <= MOST_LETTERS
-        ):
-            self.refuse(given.origin, "this names no model", document.plain(given), ACCEPTED)
-            return None
-        if depth >= MOST_FILES:
-            self.refuse(given.origin, f"more than {MOST_FILES} files are like one another", given.value, "fewer files")
-            return None
-        try:
-            return _loaded(given.value, folder, depth + 1)
-        except InputError as error:
-            for problem in error.problems:
-                at_fault = problem.file == "command line"
-                self.problems.append(
-                    given.origin.problem(problem.message, given.value, problem.accepted) if at_fault else problem
-                )
-            return None
+        name = given.value if isinstance(given, Scalar) and isinstance(given.value, str) else ""
+        if name in packaged():
+            return by_name(name)
+        message = f"no model that comes with the package is named so{did_you_mean(name, packaged())}"
+        self.refuse(given.origin, message, document.plain(given), one_of(packaged()))
+        return None
 
     def tied(self, node: Node | None) -> Iterator[tuple[str, str]]:
         for pair in self.items(node):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from syncline.document import Origin
 from syncline.models.expressions import Expression
 from syncline.models.model import Axis
+
+SUM: Final = "embedding-sum"
+"""The kind of operators that look up tables which are distributed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,3 +96,18 @@ class ModelFile:
     layers: tuple[LayerForm | GroupForm, ...]
     tied: tuple[tuple[str, str], ...]
     origin: Origin
+    content: bytes = field(repr=False, compare=False)
+    """What is in the file."""
+    is_packaged: bool
+    """Whether it comes with the package."""
+
+    @property
+    def has_sequence(self) -> bool:
+        """Whether its samples are sequences, whose length can be chosen."""
+        return self.sequence is not None
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether it begins with sums of embeddings, whose tables no NPU has alone."""
+        first = self.layers[0]
+        return isinstance(first, LayerForm) and all(operator.kind == SUM for operator in first.operators)

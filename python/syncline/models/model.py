@@ -18,7 +18,7 @@ AXES: Final[tuple[Axis, ...]] = ("tensor", "sequence", "expert")
 
 
 TOGETHER: Final[Mapping[str, str]] = {"heads": "kv_heads"}
-"""Sizes that are divided whenever another one is: heads of keys and values go with the heads of queries that ask them."""
+"""Sizes that are divided whenever another one is: heads of keys and values go with the heads of queries."""
 
 
 class DivisionError(ValueError):
@@ -37,8 +37,8 @@ class Operator:
     """Its sizes by name, all that the kind has: of `linear` `rows`, `inputs`, `outputs`, `bias` (0 or 1)."""
     split: Mapping[Axis, str] = field(default_factory=dict)
     """The size that an axis divides; `kv_heads` is divided with `heads`. What is missing is not divided: it is computed
-    whole by all NPUs of that axis. An empty name is for what works between divided operators, on whatever rows these have:
-    the activation function between the matrix products of experts."""
+    whole by all NPUs of that axis. An empty name is for what works between divided operators, on whatever rows these
+    have: the activation function between the matrix products of experts."""
 
     def divided(self, ways: Mapping[Axis, int]) -> Operator:
         """The part of one of so many NPUs along each axis.

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from syncline import facts
 from syncline.document import Mapping, Node, Origin
 from syncline.endpoints import ENDPOINTS
 from syncline.errors import Problem, one_of
@@ -24,13 +23,16 @@ from syncline.schema import programs
 from syncline.schema.experiment import Experiment
 from syncline.schema.npu import Npu
 from syncline.schema.workloads import (
-    DISTRIBUTED,
+    OF_ITSELF,
+    OF_SEQUENCES,
+    OF_TABLES,
     ROOTED,
-    SEQUENCES,
     CollectiveWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
+    has_sequence,
+    is_distributed,
     kinds_of,
 )
 
@@ -171,8 +173,7 @@ def _sms_drive(e: Experiment) -> bool:
 
 
 def _has_background(e: Experiment) -> bool:
-    model = e.workload.model if isinstance(e.workload, ModelWorkload) else ""
-    return model in DISTRIBUTED and e.training.background_embedding
+    return is_distributed(e.workload) and e.training.background_embedding
 
 
 def _uses_switches(e: Experiment) -> bool:
@@ -288,20 +289,19 @@ RULES: Final[tuple[Rule, ...]] = (
          "each port has its part of the buffer", "network.buffer_sharing dynamic"),
     Rule("network.nic_queue", _ethernet(lambda net: not net.asks_connections),
          "connections wait until the port of a host asks them", "network.nic_queues fifo, with TCP"),
-    Rule("workload.sequence", lambda e: getattr(e.workload, "model", "") in SEQUENCES, "the model has no sequences",
-         lambda: f"workload.model {one_of(sorted(SEQUENCES))}"),
+    Rule("workload.sequence", lambda e: has_sequence(e.workload), "the model has no sequences", OF_SEQUENCES),
     Rule("workload.root", lambda e: bool(ROOTED & set(kinds_of(e.workload))), "this collective has no root",
          lambda: f"workload.collective {one_of(sorted(ROOTED))}"),
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
     *(Rule(f"training.{name}", has_gradients, "no model is trained data-parallel here, with gradients of its own",
-           lambda: f"workload.model {one_of(m for m in sorted(facts.engine().models) if m not in DISTRIBUTED)}")
+           OF_ITSELF)
       for name in ("bucket", "first_bucket", "barrier")),
     *(Rule(f"training.{name}", lambda e: e.training.overlap, "all gradients are reduced after back-propagation at once",
            "training.overlap true") for name in ("bucket", "first_bucket", "barrier")),
     Rule("training.first_bucket", lambda e: e.training.bucket is not None, "there are no buckets", "training.bucket"),
     *(Rule(f"training.{name}", _has_background, "no embeddings are in the background",
-           lambda: f"training.background_embedding with workload.model {one_of(sorted(DISTRIBUTED))}")
+           f"training.background_embedding with {OF_TABLES}")
       for name in ("background_sms", "background_memory_bandwidth")),
     *(Rule(f"training.{name}", lambda e: not e.shares, "with dynamic contention, the background shares the whole NPU",
            "endpoint.contention static, or another endpoint")

@@ -46,14 +46,15 @@ from syncline.schema.npu import Npu, completed
 from syncline.schema.packed import Trees
 from syncline.schema.section import Section
 from syncline.schema.workloads import (
-    DISTRIBUTED,
     AstraWorkload,
     CollectiveWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
     Training,
+    is_distributed,
     kinds_of,
+    models_of,
 )
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9 _+-]{0,63}$"
@@ -437,9 +438,10 @@ class Experiment(Section):
     def contents(self) -> list[str]:
         """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
         graphs = [self.workload.file.content] if isinstance(self.workload, GraphWorkload) else []
+        models = [workload.file.content for workload in models_of(self.workload) if not workload.file.is_packaged]
         table = self.npu.compute.measured
         tables = [] if table is None else [table.content]
-        files = [*(plan.content for plan in self.collective.plan), *graphs, *tables]
+        files = [*(plan.content for plan in self.collective.plan), *graphs, *models, *tables]
         return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 
     @property
@@ -486,8 +488,7 @@ class Experiment(Section):
     @property
     def strategy(self) -> str:
         """How the model is distributed."""
-        model = self.workload.model if isinstance(self.workload, ModelWorkload) else ""
-        return self.training.strategy or ("hybrid" if model in DISTRIBUTED else "data-parallel")
+        return self.training.strategy or ("hybrid" if is_distributed(self.workload) else "data-parallel")
 
     @property
     def iterations(self) -> int:

@@ -73,10 +73,10 @@ class ComputeKernel(Section):
     bytes: SizeOrZero = 0
     """Bytes to and from main memory."""
     gemm: Annotated[list[Extent], Field(min_length=4, max_length=4)] | None = None
-    """Matrix products, if that is what it does: `[m, k, n, count]`, so many of `m x k` times `k x n`. Their shape matters
-    to compute models that know more than operations and bytes."""
+    """Matrix products, if that is what it does: `[m, k, n, count]`, so many of `m x k` times `k x n`. Their shape
+    matters to compute models that know more than operations and bytes."""
     operands: Annotated[list[SizeOrZero], Field(min_length=2, max_length=2)] | None = None
-    """Bytes of both factors of all products; by default their shares of `bytes`, as if all elements were equally wide."""
+    """Bytes of both factors of all products; by default their shares of `bytes`, with equally wide elements."""
 
 
 class Compute(Section):

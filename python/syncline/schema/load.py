@@ -16,6 +16,8 @@ from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
 from syncline.fabric.topologies import Wired
+from syncline.models import file as model_files
+from syncline.models.evaluate import ParameterError
 from syncline.networks import background
 from syncline.networks import sizes as size_files
 from syncline.networks.sizes import Sizes
@@ -39,7 +41,16 @@ from syncline.schema.kernel_table import KernelTable
 from syncline.schema.merge import Override
 from syncline.schema.npu import completed
 from syncline.schema.section import Violation
-from syncline.schema.workloads import GRAPH_ACCEPTED, TEXT_ACCEPTED, AstraWorkload, GraphWorkload, TextFile
+from syncline.schema.workloads import (
+    GRAPH_ACCEPTED,
+    TEXT_ACCEPTED,
+    AstraWorkload,
+    GraphWorkload,
+    JobsWorkload,
+    NamedModel,
+    TextFile,
+    models_of,
+)
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
@@ -137,6 +148,7 @@ class _Loading:
     graphs: dict[Path, GraphFile | Unread] = field(default_factory=dict)
     tables: dict[Path, KernelTable | Unread] = field(default_factory=dict)
     """What was measured of kernels."""
+    models: dict[Path, NamedModel | Unread] = field(default_factory=dict)
     traffic: dict[Path, Sizes | Matrix | Unread] = field(default_factory=dict)
     """What is in files of traffic beside the run."""
     problems: list[Problem] = field(default_factory=list)
@@ -322,6 +334,7 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     text = _astra_text(tree, loading)
     if text is not None:
         values["workload"]["astra_text"] = text[0]
+    _models(tree, values, loading)
     graph = _graph(tree, loading)
     if graph is not None:
         values["workload"]["graph"] = graph
@@ -344,6 +357,8 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         loading.warnings += [w for w in plan.warnings if w not in loading.warnings]
     if isinstance(parts.workload, GraphWorkload) and parts.topology is not None:
         loading.problems += parts.workload.file.violations(parts.topology.npus)
+    if experiment is not None and len(loading.problems) == before:
+        loading.problems += _evaluated(experiment, tree)
     npus = None if parts.topology is None else parts.topology.npus
     loading.problems += [problem for matrix in matrices if npus is not None for problem in matrix.violations(npus)]
     if experiment is None or len(loading.problems) > before:
@@ -427,6 +442,69 @@ def _astra_text(tree: Mapping, loading: _Loading) -> tuple[TextFile | Unread, st
         loading.problems.append(node.origin.problem(error.problems[0].message, node.value, TEXT_ACCEPTED))
         return Unread(), ""
     return TextFile.of(node.value, text), text
+
+
+def _models(tree: Mapping, values: dict[str, Any], loading: _Loading) -> None:
+    """Puts what is in the model files that the file names into the values of the experiment. They are looked for beside
+    the file that names them.
+    """
+    for section, place in _workloads(tree.entries.get("workload"), values.get("workload")):
+        node = section.entries.get("model")
+        if not isinstance(node, Scalar) or not isinstance(node.value, str) or not 0 < len(node.value) <= MAX_PATH:
+            continue
+        if not model_files.is_path(node.value):
+            continue
+        path = loading.folders.get(node.origin.file, Path()) / node.value
+        if path not in loading.models:
+            loading.models[path] = _model(node, path, loading)
+        place["model"] = loading.models[path]
+
+
+def _workloads(node: Node | None, values: Any) -> Iterator[tuple[Mapping, dict[str, Any]]]:
+    """The sections that may name a model, with their values."""
+    if not isinstance(node, Mapping):
+        return
+    yield node, values
+    jobs = node.entries.get("jobs")
+    for number, job in enumerate(jobs.items if isinstance(jobs, document.Sequence) else ()):
+        workload = job.entries.get("workload") if isinstance(job, Mapping) else None
+        if isinstance(workload, Mapping):
+            yield workload, values["jobs"][number]["workload"]
+
+
+def _model(node: Scalar, path: Path, loading: _Loading) -> NamedModel | Unread:
+    name = str(node.value)
+    try:
+        text = document.read_text(path, name)
+    except InputError as error:
+        loading.problems.append(node.origin.problem(error.problems[0].message, name, model_files.ACCEPTED))
+        return Unread()
+    try:
+        return NamedModel.of(name, model_files.read(text, name))
+    except InputError as error:
+        loading.problems += error.problems
+        return Unread()
+
+
+def _evaluated(experiment: Experiment, tree: Mapping) -> Iterator[Problem]:
+    """What is wrong with models in the sizes that are asked for."""
+    of_jobs = isinstance(experiment.workload, JobsWorkload)
+    for number, workload in enumerate(models_of(experiment.workload)):
+        path = ("workload", "jobs", str(number), "workload") if of_jobs else ("workload",)
+        try:
+            _ = workload.evaluated
+        except ParameterError as error:
+            within = ("sequence",) if error.name == "sequence" else ("parameters", error.name)
+            yield _place(Violation((*path, *within), error.message, error.accepted), tree)
+        except InputError as error:
+            if not workload.file.is_packaged:
+                yield from error.problems
+                continue
+            # The file is right by itself: what is asked of it is not.
+            to_blame = "parameters" if workload.parameters else "sequence" if workload.sequence else "batch"
+            first = error.problems[0]
+            message = f"{first.message} ({first.file}:{first.line})"
+            yield _place(Violation((*path, to_blame), message, first.accepted), tree)
 
 
 def _graph(tree: Mapping, loading: _Loading) -> GraphFile | Unread | None:

@@ -15,12 +15,14 @@ from pydantic import ValidationError
 
 from syncline import facts
 from syncline.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
-from syncline.errors import one_of
+from syncline.errors import InputError, one_of
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.gpus import GPUS, WIDTHS
 from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.models import described as models
+from syncline.models.evaluate import ParameterError
 from syncline.networks import NetworkSection
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.schema import explain
@@ -40,13 +42,14 @@ from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
     DEFAULT_ELEMENT,
-    DISTRIBUTED,
+    OF_TABLES,
     ROOTED,
     CollectiveWorkload,
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
     Training,
+    is_distributed,
     kinds_of,
 )
 from syncline.topology import Topology
@@ -164,7 +167,7 @@ def _jobs(parts: Parts, workload: JobsWorkload) -> Iterator[Violation]:
         if job.name in names:
             yield Violation((*path, "name"), "another job has this name", "a name of its own")
         names.add(job.name)
-        if job.workload.model in DISTRIBUTED:
+        if is_distributed(job.workload):
             yield Violation((*path, "workload", "model"), "jobs are data-parallel", "a model without embedding tables")
         try:
             Collective.model_validate(job.collective)
@@ -232,7 +235,7 @@ def _strategy(parts: Parts) -> Iterator[Violation]:
     model = workload.model if isinstance(workload, ModelWorkload) else None
     if training is None or workload is None:
         return
-    needed = "hybrid" if model in DISTRIBUTED else "data-parallel"
+    needed = "hybrid" if is_distributed(workload) else "data-parallel"
     if training.strategy is not None and training.strategy != needed and not isinstance(workload, CollectiveWorkload):
         why = "no NPU holds all of its tables" if needed == "hybrid" else "it has no embedding tables to distribute"
         yield Violation(("training", "strategy"), f"{model or 'the model'} cannot be trained like this: {why}", needed)
@@ -241,14 +244,21 @@ def _strategy(parts: Parts) -> Iterator[Violation]:
 def _tables(parts: Parts) -> Iterator[Violation]:
     """Embedding tables are divided evenly."""
     known, members = _members(parts)
-    if not known or parts.topology is None or getattr(parts.workload, "model", None) not in DISTRIBUTED:
+    workload = parts.workload
+    if not known or parts.topology is None or not isinstance(workload, ModelWorkload) or not is_distributed(workload):
         return
     ranks = parts.topology.npus if members is None else len(members[0])
-    tables, columns = facts.constant("embedding_tables"), facts.constant("embedding_columns")
-    if (tables % ranks and ranks % tables) or columns % ranks:
-        message = f"the {tables} embedding tables cannot be divided evenly among {ranks} NPUs"
+    try:
+        tables = models.tables(workload.evaluated)
+    except models.NotARecommenderError as error:
+        yield Violation(("workload", "model"), str(error), OF_TABLES)
+        return
+    except (ParameterError, InputError):
+        return  # which is said of the model
+    if tables.divided(ranks) is None:
+        message = f"the {tables.number} embedding tables cannot be divided evenly among {ranks} NPUs"
         path = ("topology",) if members is None else ("gpus",) if parts.gpus is not None else ("groups",)
-        yield Violation(path, message, f"a power of two, up to {columns}")
+        yield Violation(path, message, f"{one_of(str(npus) for npus in tables.accepted())} NPUs")
 
 
 def _background(parts: Parts) -> Iterator[Violation]:
@@ -257,10 +267,8 @@ def _background(parts: Parts) -> Iterator[Violation]:
     if training is None or not training.background_embedding or parts.workload is None:
         return
     path = ("training", "background_embedding")
-    if getattr(parts.workload, "model", None) not in DISTRIBUTED:
-        yield Violation(
-            path, "there are no embedding tables", f"false, or workload.model {one_of(sorted(DISTRIBUTED))}"
-        )
+    if not is_distributed(parts.workload):
+        yield Violation(path, "there are no embedding tables", f"false, or {OF_TABLES}")
     elif not training.overlap:
         yield Violation(
             path,

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlia
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
 from syncline import facts
+from syncline.errors import did_you_mean, one_of
 from syncline.fabric.gpus import WIDTHS, Precision
+from syncline.models import evaluate
+from syncline.models import file as model_files
 from syncline.schema.fields import (
     Accepted,
     Count,
@@ -25,17 +28,65 @@ from syncline.schema.numbers import NUMBERS_ACCEPTED
 from syncline.schema.section import Section
 
 if TYPE_CHECKING:
+    from syncline.models.form import ModelFile
+    from syncline.models.model import Model
     from syncline.schema.graph_file import GraphFile
 
 DEFAULT_ELEMENT: Final = 2
 TEXT_ACCEPTED: Final = "the path of a file, relative to the experiment file"
 
 
-class ModelWorkload(Section):
-    """Training of a model of the zoo."""
+class NamedModel(str):
+    """The name or the path of a model; of a path, with what is in the file."""
 
-    model: Literal["alexnet", "vgg16", "resnet18", "resnet50", "gnmt", "dlrm"]
-    """The model."""
+    read: ModelFile | None = None
+
+    @classmethod
+    def of(cls, path: str, file: ModelFile) -> NamedModel:
+        """The path of a file that has been read."""
+        named = cls(path)
+        named.read = file
+        return named
+
+    @property
+    def file(self) -> ModelFile:
+        """The model's file."""
+        return self.read or model_files.by_name(str(self))
+
+
+def _model(value: object) -> NamedModel:
+    if isinstance(value, Unread):
+        raise said_elsewhere()
+    if isinstance(value, NamedModel):
+        return value
+    if not isinstance(value, str) or value not in model_files.packaged():
+        known = model_files.packaged()
+        hint = did_you_mean(value, known) if isinstance(value, str) else ""
+        raise refused(f"no model is named so{hint}", model_accepted())
+    return NamedModel(value)
+
+
+def model_accepted() -> str:
+    """What is accepted where a model is needed."""
+    return f"the path of a model file ({one_of(model_files.SUFFIXES)}), or one of {one_of(model_files.packaged())}"
+
+
+class ModelWorkload(Section):
+    """Training of a model."""
+
+    model: Annotated[
+        NamedModel,
+        PlainValidator(_model),
+        PlainSerializer(str, return_type=str),
+        Accepted("the name of a model, or the path of a model file"),
+        WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 4096}),
+    ]
+    """The model: the name of one that comes with the package, or the path of a model file (docs/models.md), relative to
+    the experiment file."""
+    parameters: Annotated[dict[str, Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]], Field(max_length=100)] = Field(
+        default={}
+    )
+    """Values for parameters of the model, where these are not what its file says."""
     batch: Count
     """Samples per NPU and iteration."""
     element: Size = DEFAULT_ELEMENT
@@ -49,13 +100,28 @@ class ModelWorkload(Section):
     """Which kernels take time: all of them, or only those of operators with weights (convolutions, fully connected and
     recurrent layers, attention, embeddings), as in simulators whose compute model has no others."""
     sequence: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Tokens of a sentence of GNMT, source and target alike; 25 if not given."""
+    """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
 
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
         if self.precision is not None and "element" not in self.model_fields_set:
             object.__setattr__(self, "element", WIDTHS[self.precision])
         return self
+
+    @property
+    def file(self) -> ModelFile:
+        """The model's file."""
+        return self.model.file
+
+    @property
+    def evaluated(self) -> Model:
+        """The model for the batch of an NPU. Raises the errors of `evaluate.evaluate`."""
+        return evaluate.evaluate(self.file, self.batch, self.sequence, self.parameters)
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of a sample; none where samples are no sequences."""
+        return self.evaluated.tokens if self.file.has_sequence else None
 
 
 class TextFile(str):
@@ -163,10 +229,27 @@ class JobsWorkload(Section):
         return min(job.workload.element for job in self.jobs)
 
 
-SEQUENCES: Final = facts.Names(lambda engine: (m.name for m in engine.models.values() if m.has_sequence))
-"""Models whose samples are sequences."""
-DISTRIBUTED: Final = facts.Names(lambda engine: (m.name for m in engine.models.values() if m.is_distributed))
-"""Models that are too large for one NPU: hybrid parallelism, with embedding tables distributed."""
+def models_of(workload: AnyWorkload) -> list[ModelWorkload]:
+    """The models that a run trains."""
+    if isinstance(workload, JobsWorkload):
+        return [job.workload for job in workload.jobs]
+    return [workload] if isinstance(workload, ModelWorkload) else []
+
+
+def is_distributed(workload: object) -> bool:
+    """Whether a workload is a model that is too large for one NPU: hybrid parallelism, with its tables distributed."""
+    return isinstance(workload, ModelWorkload) and workload.file.is_distributed
+
+
+def has_sequence(workload: object) -> bool:
+    """Whether a workload is a model whose samples are sequences."""
+    return isinstance(workload, ModelWorkload) and workload.file.has_sequence
+
+
+OF_SEQUENCES: Final = "a model of sequences, such as gnmt or gpt2"
+OF_TABLES: Final = "a model with embedding tables, such as dlrm"
+OF_ITSELF: Final = "a model without embedding tables, such as resnet50"
+
 
 ROOTED: Final = facts.Names(lambda engine: (c.name for c in engine.collectives.values() if c.is_rooted))
 """Collectives with a root."""
@@ -215,8 +298,7 @@ def kinds_of(workload: AnyWorkload) -> list[str]:
         return [workload.collective]
     if isinstance(workload, AstraWorkload) and isinstance(workload.astra_text, TextFile):
         return list(workload.astra_text.kinds)
-    distributed = isinstance(workload, ModelWorkload) and workload.model in DISTRIBUTED
-    return ["all-reduce", "all-to-all"] if distributed else ["all-reduce"]
+    return ["all-reduce", "all-to-all"] if is_distributed(workload) else ["all-reduce"]
 
 
 class Straggler(Section):

@@ -6,6 +6,7 @@ use super::graph::{FamilySpec, GraphSpec};
 use crate::endpoints::LoadSpec;
 use serde::Deserialize;
 use syncline_collective::Kind;
+use syncline_workload::described::layers::{LayerSpec, RecommenderSpec};
 
 /// What is run.
 #[derive(Clone, Debug, Deserialize)]
@@ -216,6 +217,24 @@ pub enum WorkloadSpec {
         /// Tokens of a sentence, for models of sequences.
         #[serde(default)]
         sequence: Option<u32>,
+    },
+    /// The layers of a model file.
+    Layers {
+        /// In forward order.
+        layers: Vec<LayerSpec>,
+        /// Bytes of an activation, weight or gradient element.
+        element_bytes: u32,
+        /// Which kernels cost time.
+        kernels: KernelsSpec,
+    },
+    /// A recommendation model of a model file, for one of the NPUs among which its tables are distributed.
+    Recommender {
+        /// Its parts.
+        model: RecommenderSpec,
+        /// Bytes of an activation, weight or gradient element.
+        element_bytes: u32,
+        /// Which kernels cost time.
+        kernels: KernelsSpec,
     },
     /// The text of an ASTRA-sim 1.0 workload file.
     AstraText {

@@ -17,6 +17,7 @@
 //! though these have parameters.
 
 mod kinds;
+pub mod layers;
 pub mod request;
 
 use crate::layer::Demand;
