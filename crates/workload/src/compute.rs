@@ -217,7 +217,7 @@ impl Npu {
             }
             (Model::Systolic(_), None) => (memory_s, moved, Basis::Model),
             (Model::Tiles(tiles), Some(gemm)) => (tiles.seconds(gemm, moved, flops_per_s, memory), moved, Basis::Model),
-            (Model::Tiles(tiles), None) => (memory_s / tiles.sustained_memory(), moved, Basis::Model),
+            (Model::Tiles(tiles), None) => (memory_s / tiles.sustained_memory, moved, Basis::Model),
             (Model::Measured(table), _) => {
                 let (seconds, basis) = table.seconds(demand, flops_per_s, memory);
                 (seconds, demand.bytes, basis)
@@ -321,7 +321,7 @@ mod tests {
             let gemm = Gemm { m, k, n, count, operands: factors };
             let demand = Demand::of_gemm(gemm, factors[0] + factors[1] + written);
             let memory = Npu::new(f64::MAX, PS_PER_S as f64, 1.0).unwrap(); // a byte per picosecond
-            let tiled = memory.with_tile(NonZeroU32::new(tile).unwrap());
+            let tiled = memory.clone().with_tile(NonZeroU32::new(tile).unwrap());
             prop_assert_eq!(tiled.kernel(demand), Ps(walked(gemm, tile.into(), 2) + written));
             prop_assert_eq!(memory.kernel(demand), Ps(demand.bytes));
             // What shares the memory with a product has to wait for the same bytes.
