@@ -134,5 +134,5 @@ fn measurements(spec: &MeasurementsSpec) -> Result<Measurements, NpuError> {
         .map(|&[m, k, n, count, bytes, time_ps]| MeasuredProduct { shape: [m, k, n, count], bytes, time_ps })
         .collect();
     let streams: Vec<_> = spec.streams.iter().map(|&[bytes, time_ps]| MeasuredStream { bytes, time_ps }).collect();
-    Measurements::new(&products, &streams, spec.flops_per_s, spec.memory_bytes_per_s)
+    Measurements::new(&products, &streams, spec.alignment, spec.flops_per_s, spec.memory_bytes_per_s)
 }

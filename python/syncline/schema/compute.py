@@ -195,8 +195,9 @@ def _model(npu: Npu, sms: int, precision: Precision) -> dict[str, Any]:
             "misaligned": float(tiles.misaligned),
         }
     if compute.kind == "table" and compute.measured is not None:
+        aligned = {"alignment": ALIGNMENT // WIDTHS[precision]}
         whole = {"flops_per_s": float(npu.peak), "memory_bytes_per_s": float(npu.memory_bandwidth)}
-        return {"kind": "table", **compute.measured.engine(precision), **whole}
+        return {"kind": "table", **compute.measured.engine(precision), **aligned, **whole}
     return {"kind": "roofline"}
 
 

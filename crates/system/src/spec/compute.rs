@@ -127,6 +127,8 @@ pub struct MeasurementsSpec {
     pub products: Vec<[u64; 6]>,
     /// Kernels without products: bytes, picoseconds.
     pub streams: Vec<[u64; 2]>,
+    /// Elements that the memory of the device delivers at once.
+    pub alignment: NonZeroU32,
     /// Peak rate of the device.
     pub flops_per_s: f64,
     /// Its memory bandwidth.

@@ -9,7 +9,9 @@
 //!   lg efficiency = sum of w_i lg efficiency_i / sum of w_i,   w_i = 1 / distance_i^2,   the nearest NEAREST shapes
 //!   ```
 //!
-//!   Distances are those of (lg m, lg k, lg n, lg count). That shapes between two measured ones behave like both is an
+//!   Distances are those of (lg m, lg k, lg n, lg count). Shapes whose `k` and `n` are multiples of `alignment` elements, and
+//!   those where one is not, say nothing of each other: rows of the latter begin where memory cannot deliver them at once.
+//!   That shapes between two measured ones behave like both is an
 //!   assumption; tiles and waves make steps that are not seen (Shepard: "A two-dimensional interpolation function for
 //!   irregularly-spaced data", ACM 1968).
 //! * A shape is *outside* if one of its sizes is smaller or larger than in all measured shapes. It is given the efficiency of
@@ -25,6 +27,7 @@
 
 use crate::layer::{Demand, Gemm};
 use crate::parameters::{NpuError, require_positive};
+use std::num::NonZeroU32;
 
 /// Shapes that take part in an interpolation.
 pub const NEAREST: usize = 8;
@@ -71,6 +74,8 @@ pub struct Measurements {
     streams: Vec<Point<1>>,
     /// The least and the most of each size of a product.
     range: [[u64; 2]; 4],
+    /// Elements that memory delivers at once.
+    alignment: u64,
     flops_per_s: f64,
     memory_bytes_per_s: f64,
 }
@@ -86,14 +91,15 @@ struct Point<const N: usize> {
 }
 
 impl Measurements {
-    /// What was measured on a device of such a peak rate and memory bandwidth. Of several measurements of one shape, the first
-    /// counts.
+    /// What was measured on a device of such a peak rate and memory bandwidth, whose memory delivers so many elements at once.
+    /// Of several measurements of one shape, the first counts.
     ///
     /// # Errors
     /// [`NpuError::NotPositive`] if a size or a time is zero, or there is no product.
     pub fn new(
         products: &[MeasuredProduct],
         streams: &[MeasuredStream],
+        alignment: NonZeroU32,
         flops_per_s: f64,
         memory_bytes_per_s: f64,
     ) -> Result<Measurements, NpuError> {
@@ -126,7 +132,8 @@ impl Measurements {
             let sizes = points.iter().map(|p| p.sizes[axis]);
             [sizes.clone().min().unwrap_or(0), sizes.max().unwrap_or(0)]
         });
-        Ok(Measurements { products: points, streams: others, range, flops_per_s, memory_bytes_per_s })
+        let alignment = u64::from(alignment.get());
+        Ok(Measurements { products: points, streams: others, range, alignment, flops_per_s, memory_bytes_per_s })
     }
 
     /// Seconds of a kernel on an NPU with such a peak rate and memory bandwidth, and where they come from.
@@ -150,13 +157,23 @@ impl Measurements {
         let is_inside =
             |way: [u64; 4]| way.iter().zip(&self.range).all(|(size, [low, high])| low <= size && size <= high);
         let basis = if ways.into_iter().any(is_inside) { Basis::Interpolated } else { Basis::Outside };
-        (now / exp2(self.nearby(ways.map(|way| way.map(lg)))), basis)
+        let at = ways.map(|way| way.map(lg));
+        let is_aligned = self.is_aligned(&ways[0]);
+        let of_like = self.nearby(at, |point| self.is_aligned(&point.sizes) == is_aligned);
+        let efficiency = of_like.or_else(|| self.nearby(at, |_| true)).expect("a product at least");
+        (now / exp2(efficiency), basis)
     }
 
-    /// The logarithm of the efficiency of the nearest shapes, those at small distances counting most.
-    fn nearby(&self, ways: [[f64; 4]; 2]) -> f64 {
+    /// Whether rows of operands begin at multiples of what memory delivers at once.
+    fn is_aligned(&self, &[_, k, n, _]: &[u64; 4]) -> bool {
+        k.is_multiple_of(self.alignment) && n.is_multiple_of(self.alignment)
+    }
+
+    /// The logarithm of the efficiency of the nearest shapes among some, those at small distances counting most; none
+    /// if there are none.
+    fn nearby(&self, ways: [[f64; 4]; 2], counts: impl Fn(&Point<4>) -> bool) -> Option<f64> {
         let mut nearest: [(f64, f64); NEAREST] = [(f64::INFINITY, 0.0); NEAREST];
-        for point in &self.products {
+        for point in self.products.iter().filter(|&point| counts(point)) {
             let distance = ways.iter().map(|way| squared(way, &point.at)).fold(f64::INFINITY, f64::min);
             if distance < nearest[NEAREST - 1].0 {
                 let place = nearest.partition_point(|other| other.0 <= distance);
@@ -168,7 +185,7 @@ impl Measurements {
         let (sum, weights) = found.fold((0.0, 0.0), |(sum, weights), &(distance, efficiency)| {
             (sum + efficiency / distance, weights + 1.0 / distance)
         });
-        sum / weights
+        (weights > 0.0).then(|| sum / weights)
     }
 
     fn of_stream(&self, demand: Demand, now: f64, then: f64) -> (f64, Basis) {
@@ -249,7 +266,7 @@ mod tests {
 
     fn table(products: &[MeasuredProduct], streams: &[(u64, u64)]) -> Measurements {
         let streams: Vec<_> = streams.iter().map(|&(bytes, time_ps)| MeasuredStream { bytes, time_ps }).collect();
-        Measurements::new(products, &streams, RATE, RATE).unwrap()
+        Measurements::new(products, &streams, NonZeroU32::MIN, RATE, RATE).unwrap()
     }
 
     fn ps((seconds, basis): (f64, Basis)) -> (u64, Basis) {
@@ -276,6 +293,18 @@ mod tests {
         let (outside, basis) = table(&two, &[]).seconds(demand([128, 8, 16, 1]), RATE, RATE);
         assert_eq!(basis, Basis::Outside);
         assert!((1.0..2.0).contains(&(outside * 1e12 / 32768.0)));
+    }
+
+    #[test]
+    fn shapes_that_are_not_aligned_say_nothing_of_those_that_are() {
+        let two = [product([8, 8, 16, 1], 4 * 2048), product([8, 8, 33, 1], 1_000_000)];
+        let table = Measurements::new(&two, &[], NonZeroU32::new(8).unwrap(), RATE, RATE).unwrap();
+        assert_eq!(ps(table.seconds(demand([8, 8, 32, 1]), RATE, RATE)), (4 * 4096, Basis::Interpolated));
+        let slow = table.seconds(demand([8, 8, 31, 1]), RATE, RATE).0;
+        assert!(slow > 0.9e-6);
+        // Where there is no other shape, one has to do.
+        let alone = Measurements::new(&two[..1], &[], NonZeroU32::new(8).unwrap(), RATE, RATE).unwrap();
+        assert_eq!(ps(alone.seconds(demand([8, 8, 31, 1]), RATE, RATE)).0, 4 * 2 * 8 * 8 * 31);
     }
 
     #[test]
@@ -338,10 +367,8 @@ mod tests {
             (vec![product([1; 4], 0)], vec![], "products"),
             (vec![product([1; 4], 1)], vec![MeasuredStream { bytes: 0, time_ps: 1 }], "streams"),
         ] {
-            let Err(NpuError::NotPositive { field: named, .. }) = Measurements::new(&products, &streams, 1.0, 1.0)
-            else {
-                panic!("{field} accepted")
-            };
+            let refused = Measurements::new(&products, &streams, NonZeroU32::MIN, 1.0, 1.0);
+            let Err(NpuError::NotPositive { field: named, .. }) = refused else { panic!("{field} accepted") };
             assert_eq!(named, field);
         }
     }
