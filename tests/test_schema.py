@@ -198,8 +198,9 @@ def test_embeddings_in_the_background_have_what_compute_lacks() -> None:
 
 def test_an_array_is_slowed_by_the_share_of_sms_that_it_lacks() -> None:
     text = THREE_SYSTEMS + "npu: {clock: 1GHz, compute: {kind: systolic, rows: 128}}\n"
-    sms, ace, _ = (engine.specification(v.experiment)["job"]["compute"]["array"] for v in study(text).variants)
-    assert ace == {"rows": 128, "columns": 256, "dataflow": "output-stationary", "clock_hz": 1e9}
+    sms, ace, _ = (engine.specification(v.experiment)["job"]["compute"]["model"] for v in study(text).variants)
+    array = {"kind": "systolic", "rows": 128, "columns": 256, "dataflow": "output-stationary", "clock_hz": 1e9}
+    assert ace == array | {"arrays": 1, "sram": None}
     assert sms == {**ace, "clock_hz": 1e9 * 74 / 80}
 
 

@@ -60,7 +60,7 @@ class KernelTable:
 
     def types(self) -> list[str]:
         """The data types of its products."""
-        return sorted({row.kernel.dtype for row in self.rows if _product(row.kernel) is not None})
+        return sorted({row.kernel.dtype for row in self.rows if product(row.kernel) is not None})
 
     def type_for(self, precision: str) -> str | None:
         """The data type of the table that stands for a precision, if it has products of one."""
@@ -73,7 +73,7 @@ class KernelTable:
         products: dict[tuple[int, ...], list[Row]] = {}
         streams: dict[tuple[int, ...], list[Row]] = {}
         for row in self.rows:
-            shape = _product(row.kernel)
+            shape = product(row.kernel)
             if shape is not None and row.kernel.dtype == dtype:
                 products.setdefault(shape, []).append(row)
             elif row.kernel.kind in STREAMS:
@@ -88,7 +88,7 @@ def _median_ps(rows: Iterable[Row]) -> int:
     return max(1, round(median(row.time_s for row in rows) * PS_PER_S))
 
 
-def _product(kernel: Kernel) -> tuple[int, int, int, int] | None:
+def product(kernel: Kernel) -> tuple[int, int, int, int] | None:
     """Rows, terms, columns and the number of products that a kernel is to the engine; none if it is no product."""
     if kernel.kind == "product":
         return kernel.m, kernel.k, kernel.n, kernel.count
@@ -127,7 +127,7 @@ def read(content: bytes, file: str) -> KernelTable:
                 problems += found
     except csv.Error as error:
         raise InputError([Problem(file, lines.line_num, "", None, f"this is no CSV: {error}")]) from None
-    if not problems and not any(_product(row.kernel) for row in rows):
+    if not problems and not any(product(row.kernel) for row in rows):
         problems.append(Problem(file, None, "", None, "the table has no matrix product", "rows of kind product"))
     if problems:
         raise InputError(problems)
