@@ -54,15 +54,18 @@ def test_times_are_those_of_the_model() -> None:
 def test_an_array_with_little_memory_waits_and_reads_again() -> None:
     array = {"kind": "systolic", "rows": 10, "columns": 10, "dataflow": "output-stationary", "clock_hz": 1e12}
     asked = [product(100, 100, 100)]
-    [free] = times.of(rates(model=array), asked)
+    ten = {"memory_bytes_per_s": 1e13}  # bytes per cycle
+    [free] = times.of(rates(model=array) | ten, asked)
     assert free == Taken(100 * (2 * 10 + 10 + 100 - 2), 60_000, "model")
     sizes = {"inputs_bytes": 4000, "weights_bytes": 0, "outputs_bytes": 0}
-    [waits] = times.of(rates(model=array | {"sram": sizes}), asked)
+    [waits] = times.of(rates(model=array | {"sram": sizes}) | ten, asked)
     # Inputs once, weights for each of ten rows of folds.
     assert waits.moved_bytes == 20_000 + 10 * 20_000 + 20_000
-    assert waits.time_ps >= waits.moved_bytes > free.time_ps
-    four = times.of(rates(model=array | {"arrays": 4}), asked)
-    assert four == [Taken(max(60_000, free.time_ps // 4), 60_000, "model")]
+    assert waits.time_ps >= waits.moved_bytes / 10 > free.time_ps
+    # Four arrays have 25 folds each, but the memory is no faster.
+    assert times.of(rates(model=array | {"arrays": 4}) | ten, asked) == [Taken(6_000, 60_000, "model")]
+    faster = rates(model=array | {"arrays": 4}) | {"memory_bytes_per_s": 1e14}
+    assert times.of(faster, asked) == [Taken(free.time_ps // 4, 60_000, "model")]
 
 
 def test_what_is_no_model_is_refused_by_its_field() -> None:

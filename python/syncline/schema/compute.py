@@ -51,6 +51,12 @@ def _table(value: object) -> Any:
     raise refused("this names no file", TABLE_ACCEPTED)
 
 
+SIZES: Final = [
+    [rows, columns]
+    for rows in (64, 128, 256)
+    for columns in range(32, 257, 32)
+    if rows * columns <= 128 * 256  # whose sums the registers of an SM hold
+]
 Side = Annotated[int, Field(ge=1, le=4096)]
 
 
@@ -60,7 +66,7 @@ class Tiling(Section):
 
     sizes: Annotated[
         list[Annotated[list[Side], Field(min_length=2, max_length=2)]], Field(min_length=1, max_length=64)
-    ] = Field(default=[[rows, columns] for rows in (64, 128, 256) for columns in range(32, 257, 32)])
+    ] = Field(default=SIZES)
     """Rows and columns of tiles, either way up; each product has the size that is best for it."""
     splits: Annotated[list[Annotated[int, Field(ge=1, le=256)]], Field(min_length=1, max_length=16)] = Field(
         default=[1, 2, 3, 4, 6, 8, 12, 16]
