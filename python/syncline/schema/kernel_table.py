@@ -36,6 +36,8 @@ TWINS: Final = {"fp16": "bf16", "bf16": "fp16"}
 """Types of equal rate and width, which stand for each other."""
 PS_PER_S: Final = 10**12
 LONGEST_S: Final = 10**6
+MOST_DIGITS: Final = 18
+"""Of a number of bytes; other sizes are smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ def _row(values: Mapping[str, str], file: str, line: int) -> Row | list[Problem]
     sizes: dict[str, int] = {}
     for name in SIZES:
         text = values[name].strip()
-        if text.isascii() and text.isdecimal() and int(text) <= MOST**2:
+        if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS:
             sizes[name] = int(text)
         else:
             problems.append(Problem(file, line, name, shown(text), "this is no size", f"0 to {MOST}"))
