@@ -17,7 +17,7 @@ pub use crate::endpoints::{
 pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
 pub use compute::{
     ArraySpec, BasisSpec, ComputeModelSpec, ComputeSpec, DataflowSpec, MeasurementsSpec, SparsitySpec, SramSpec,
-    TileSpec, TilesSpec,
+    TilesSpec,
 };
 pub use graph::{
     ClassSpec, FamilySpec, GraphNodeSpec, GraphSpec, MembersSpec, MessageSpec, OrderSpec, PassSpec, WorkSpec,
