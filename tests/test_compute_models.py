@@ -6,6 +6,7 @@ import json
 import random
 import sys
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,13 @@ def test_what_is_no_model_is_refused_by_its_field() -> None:
     assert refused(sparsity={"density": 2.0}) == ["compute", "sparsity"]
 
 
+@cache
+def measured() -> list[kernel_table.Row]:
+    """The products in BF16 that were measured on an H200."""
+    rows = kernel_table.read(H200.read_bytes(), H200.name).rows
+    return [row for row in rows if row.kernel.kind == "product" and row.kernel.dtype == "bf16"]
+
+
 class TestOnAnH200:
     """The figures of docs/compute.md."""
 
@@ -94,11 +102,6 @@ class TestOnAnH200:
         (256, 256, 256),
     )  # fmt: skip
 
-    @pytest.fixture(scope="class")
-    def rows(self) -> list[kernel_table.Row]:
-        rows = kernel_table.read(H200.read_bytes(), H200.name).rows
-        return [row for row in rows if row.kernel.kind == "product" and row.kernel.dtype == "bf16"]
-
     def described(self, *settings: str) -> dict[str, Any]:
         text = EXPERIMENT + "npu: {gpu: h200}\n"
         experiment = loaded(text, *settings, "workload.precision=bf16")
@@ -110,7 +113,8 @@ class TestOnAnH200:
         taken = times.of(spec, asked)
         return [abs(t.time_ps / 1e12 / row.time_s - 1) for t, row in zip(taken, rows, strict=True)]
 
-    def test_tiles_and_waves_predict_products_that_they_were_not_fitted_to(self, rows: list[kernel_table.Row]) -> None:
+    def test_tiles_and_waves_predict_products_that_they_were_not_fitted_to(self) -> None:
+        rows = measured()
         spec = self.described("npu.compute.kind=tiles", "npu.compute.launch=2.2us")
         layers, grid = rows[: -self.GRID], rows[-self.GRID :]
         held_out = [row for row in grid if (row.kernel.m, row.kernel.k, row.kernel.n) not in self.FITTED]
@@ -122,8 +126,8 @@ class TestOnAnH200:
         roofline = self.errors(self.described(), held_out)
         assert sum(roofline) / len(roofline) == pytest.approx(0.64, abs=0.01)
 
-    def test_interpolation_predicts_what_is_held_out(self, rows: list[kernel_table.Row], tmp_path: Path) -> None:
-        grid = rows[-self.GRID :]
+    def test_interpolation_predicts_what_is_held_out(self, tmp_path: Path) -> None:
+        grid = measured()[-self.GRID :]
         random.Random(1).shuffle(grid)
         held_out = grid[::4]
         lines = [HEADER]
