@@ -22,6 +22,7 @@ from syncline.schema import effect
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant, load
 from syncline.schema.merge import parse_override
+from syncline.schema.workloads import models_of
 from syncline.sweep import file, points
 from syncline.trees.planned import TreesError
 
@@ -58,6 +59,7 @@ OTHER: Final[dict[str, Any]] = {
     "gpus": "0-3",
     "groups": "size 2",
     "slow_links": [{"npu": 0, "dim": 0, "way": "up", "rate": "1GB/s"}],
+    "workload.parameters": {"depth": 4},
     "npu.gpu": "b200",
     "npu.peak": "10TFLOP/s",
     "npu.sms": 60,
@@ -443,8 +445,10 @@ def with_value(text: str, variant: Variant, path: str) -> Variant | None:
     if path == "collective.chunks":
         dumped["collective"]["chunk"] = None
     try:
-        return replace(variant, experiment=Experiment.model_validate(dumped))
-    except ValueError:
+        experiment = Experiment.model_validate(dumped)
+        _ = [workload.evaluated for workload in models_of(experiment.workload)]
+        return replace(variant, experiment=experiment)
+    except (ValueError, InputError):
         return None
 
 

@@ -49,7 +49,17 @@ def _shortened(spec: dict[str, Any]) -> dict[str, Any]:
         return f"{len(value)} with the digest {hashlib.sha256(json.dumps(value).encode()).hexdigest()}"
 
     fabric = {name: digest(value) for name, value in spec["fabric"].items()}
-    return {name: digest(value) for name, value in spec.items()} | {"fabric": fabric}
+    job = dict(spec["job"])
+    if "workload" in job:
+        job["workload"] = {name: _hashed(value) for name, value in job["workload"].items()}
+    return {name: digest(value) for name, value in (spec | {"job": job}).items()} | {"fabric": fabric}
+
+
+def _hashed(value: object) -> object:
+    """Layers of models as a hash."""
+    if not isinstance(value, list | dict):
+        return value
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
 
 
 @pytest.mark.parametrize("name", studies.names())

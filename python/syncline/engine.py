@@ -493,7 +493,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
             "kind": "graph",
             "graph": {
                 "classes": workload.file.engine_classes(experiment.topology.npus),
-                "costs": workload.file.engine_costs(),
+                **({"costs": costs} if (costs := workload.file.engine_costs()) else {}),
             },
             "iterations": experiment.iterations,
             "drain": experiment.tail == "drain",

@@ -14,7 +14,7 @@ from syncline.schema import load
 EXPERIMENT = """\
 name: zoo
 topology: "{topology}"
-workload: {{model: {model}, batch: {batch}, element: {element}, kernels: {kernels}}}
+workload: {{model: {model}, batch: {batch}, element: {element}B, kernels: {kernels}}}
 endpoint: {{kind: ideal}}
 network: analytical
 """
