@@ -22,7 +22,7 @@ from syncline.schema import effect
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant, load
 from syncline.schema.merge import parse_override
-from syncline.schema.workloads import DividedWorkload
+from syncline.schema.workloads import DividedWorkload, models_of
 from syncline.sweep import file, points
 from syncline.trees.planned import TreesError
 
@@ -80,6 +80,21 @@ OTHER: Final[dict[str, Any]] = {
     "npu.compute.dataflow": "weight-stationary",
     "npu.compute.clock": "100MHz",
     "npu.compute.tile": 4,
+    "npu.compute.arrays": 4,
+    "npu.compute.sram_inputs": "1KiB",
+    "npu.compute.sram_weights": "1KiB",
+    "npu.compute.sram_outputs": "1KiB",
+    "npu.compute.tiles.sizes": [[16, 16]],
+    "npu.compute.tiles.splits": [1],
+    "npu.compute.tiles.sustained": "50%",
+    "npu.compute.tiles.reuse": 50.0,
+    "npu.compute.tiles.fill": 3000,
+    "npu.compute.tiles.sustained_memory": "20%",
+    "npu.compute.tiles.split_overhead": "500ns",
+    "npu.compute.tiles.misaligned": "2%",
+    "npu.compute.table": "other.csv",
+    "npu.compute.sparsity": "2:4",
+    "npu.compute.launch": "3us",
     "network.packet": "512B",
     "network.buffer": "2KiB",
     "network.deadlock_rule": "dateline",
@@ -226,7 +241,7 @@ OTHER: Final[dict[str, Any]] = {
     "parallel.collectives": {"data": {"algorithm": "halving-doubling"}},
 }
 """For every field another value than its default, and than that of the experiments here."""
-FILLS: Final = frozenset({"npu.gpu", "workload.precision", "collective.plan", "collective.loops"})
+FILLS: Final = frozenset({"npu.gpu", "npu.compute.table", "workload.precision", "collective.plan", "collective.loops"})
 """Fields that decide on others where these are not stated, and those of files, which are read with the experiment."""
 MOST_EVENTS: Final = 300_000
 """Of an experiment that is simulated with another value of every field."""
@@ -250,6 +265,10 @@ MORE: Final = (
     "collective: {algorithm: direct}\n",
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
     "npu: {compute: {kind: systolic}}\n",
+    "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
+    "npu: {compute: {kind: tiles}}\n",
+    "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
+    "npu: {compute: {kind: table, table: kernels.csv}}\n",
     "name: a\ntopology: dgx-h100\nworkload: {model: resnet18, batch: 4, element: 2B}\nnetwork: analytical\n"
     "collective: {chunk: 4MiB}\n",
     "name: a\ntopology: Ring(4, rate=10GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
@@ -342,6 +361,9 @@ def experiments(rotated: bool) -> Iterator[tuple[str, Variant]]:
 @pytest.fixture(autouse=True)
 def workload_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "workload.txt").write_text(TEXT)
+    row = "kind,direction,m,k,n,count,groups,dtype,bytes,time_s\nproduct,forward,64,64,64,1,1,fp16,24576,"
+    (tmp_path / "kernels.csv").write_text(f"{row}3e-6\n")
+    (tmp_path / "other.csv").write_text(f"{row}5e-6\n")
     (tmp_path / "ring8.json").write_text(plan.dumps(ring.all_reduce(8)))
     (tmp_path / "other.json").write_text(plan.dumps({**ring.all_reduce(8), "name": "other"}))
     monkeypatch.chdir(tmp_path)
@@ -482,8 +504,10 @@ def with_value(text: str, variant: Variant, path: str) -> Variant | None:
     if path == "collective.chunks":
         dumped["collective"]["chunk"] = None
     try:
-        return replace(variant, experiment=Experiment.model_validate(dumped))
-    except ValueError:
+        experiment = Experiment.model_validate(dumped)
+        _ = [workload.evaluated for workload in models_of(experiment.workload)]
+        return replace(variant, experiment=experiment)
+    except (ValueError, InputError):
         return None
 
 

@@ -30,6 +30,7 @@ EXAMPLES: dict[str, list[str]] = {
     "collective": ["all-reduce", "--size", "1MB", "--topology", "Ring(4)"],
     "bench": ["all-reduce", "--machine", "dgx-a100", "--sizes", "1MiB"],
     "calibrate": ["measured.csv", "--machine", "dgx-a100"],
+    "measure": ["gpt2", "--shapes", "shapes.json"],
     "reproduce": ["tutorial"],
     "trees": ["--machine", "dgx1v", "--gpus", "1,4,5,6"],
     "verify": [str(SCHEDULE)],

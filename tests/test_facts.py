@@ -24,7 +24,7 @@ from syncline.networks import NETWORKS, PacketNetwork
 from syncline.report import declared
 from syncline.report.escape import html_text
 from syncline.schema import experiment, programs, rules, workloads
-from syncline.schema.npu import Compute
+from syncline.schema.compute import Compute
 from syncline.sweep import columns
 
 ROOT = Path(__file__).parents[1]
@@ -188,7 +188,8 @@ LITERALS: dict[str, Any] = {
     "endpoint.fsm_split": AceEndpoint.model_fields["fsm_split"].annotation,
     "endpoint.sharing": StreamsEndpoint.model_fields["sharing"].annotation,
     "endpoint.transit": Transit,
-    "job.compute.array.dataflow": Compute.model_fields["dataflow"].annotation,
+    "job.compute.model.dataflow": Compute.model_fields["dataflow"].annotation,
+    "job.compute.model.kind": Compute.model_fields["kind"].annotation,
     "job.strategy": get_args(workloads.Training.model_fields["strategy"].annotation)[0],
     "job.workload.kernels": workloads.ModelWorkload.model_fields["kernels"].annotation,
     "network.deadlock_rule": PacketNetwork.model_fields["deadlock_rule"].annotation,

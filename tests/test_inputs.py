@@ -36,6 +36,7 @@ READERS: dict[str, list[str]] = {
     "schedule": ["verify", "FILE"],
     "plan of a collective": ["collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)", "--plan", "FILE"],
     "plan of an experiment": ["check", "plan.yaml"],
+    "measured kernels of an experiment": ["check", "kernels.yaml"],
     "measured table": ["calibrate", "FILE", "--machine", "dgx-a100"],
     "software": ["bench", "all-reduce", "--machine", "dgx-a100", "--sizes", "1MiB", "--software", "FILE"],
     "table of a sweep": ["report", "FILE"],
@@ -54,6 +55,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "workload.yaml").write_text(f"name: w\ntopology: Ring(4)\nworkload: {workload}\n")
     one = "workload: {collective: all-reduce, size: 1MB}"
     (tmp_path / "plan.yaml").write_text(f"name: w\ntopology: Ring(4)\n{one}\ncollective: {{plan: FILE.parquet}}\n")
+    compute = "npu: {compute: {kind: table, table: FILE.parquet}}"
+    (tmp_path / "kernels.yaml").write_text(
+        f"name: w\ntopology: Ring(4)\nworkload: {{model: resnet18, batch: 1}}\n{compute}\n"
+    )
     for key, more in (("matrix", ""), ("sizes", ", load: 5%")):
         traffic = f"network: {{backend: ethernet, background: [{{{key}: FILE.parquet{more}}}]}}"
         (tmp_path / f"{key}.yaml").write_text(f"name: w\ntopology: Switch(4)\n{one}\n{traffic}\n")

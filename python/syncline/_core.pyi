@@ -66,6 +66,12 @@ def demands(request_json: str) -> str:
     [`SpecError`] for what is no operator.
     """
 
+def times(request_json: str) -> str:
+    """What kernels take on an NPU, in JSON (`crates/system/src/compute.rs`): for `compute` (a `ComputeSpec`) and
+    `kernels` (as `demands` has them), a list of `time_ps`, `moved_bytes` and `basis`: `model`, `measured`,
+    `interpolated` or `outside`. Raises [`SpecError`] for what is no question.
+    """
+
 def describe() -> str:
     """What the engine says of itself (`Facts` in `crates/system/src/describe.rs`) as a JSON text: names, algorithms,
     tables with their columns, fields of the summary, constants. `syncline.facts` reads it.

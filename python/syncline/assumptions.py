@@ -149,12 +149,12 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
 def _of_kernels(experiment: Experiment) -> Iterator[str]:
     """What the peak rate is for, and that it is one."""
     workload = experiment.workload
-    if not isinstance(workload, ModelWorkload) or experiment.npu.compute.kind != "roofline":
+    if not isinstance(workload, ModelWorkload) or not experiment.npu.compute.depends_on_type:
         return
     if workload.precision is not None and "precision" not in workload.model_fields_set:
         asked = "; tf32 has to be chosen explicitly" if workload.precision == "fp32" else ""
         yield f"workload.precision = {workload.precision} (elements have {SIZE.format(workload.element)}{asked})"
-    if "compute_scale" not in experiment.training.model_fields_set:
+    if "compute_scale" not in experiment.training.model_fields_set and experiment.npu.compute.kind == "roofline":
         yield "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real kernels are slower"
 
 
@@ -185,13 +185,35 @@ def _meant(variant: Variant) -> Iterator[str]:
         yield f"workload.sequence = {workload.tokens} (default)"
     if experiment.strategy != "data-parallel" and experiment.training.strategy is None:
         yield f"training.strategy = {experiment.strategy} (default)"
-    compute = experiment.npu.compute
-    if experiment.is_training and compute.kind != "roofline":
-        dumped = {**compute.model_dump(mode="json"), "clock": "npu.clock"}
-        for name in sorted(type(compute).model_fields.keys() - compute.model_fields_set):
-            yield f"npu.compute.{name} = {dumped[name]} (default)"
+    if experiment.is_training:
+        yield from _of_compute(experiment)
     if experiment.endpoint.chosen_transit is None and programs.passes_npus(experiment):
         yield f"endpoint.transit = {experiment.transit} (default: {TRANSIT[experiment.transit]})"
+
+
+def _of_compute(experiment: Experiment) -> Iterator[str]:
+    """Defaults of a compute model that is no roofline, and what a table leaves open."""
+    compute = experiment.npu.compute
+    given = compute.model_fields_set
+    if compute.kind == "systolic":
+        dumped = {**compute.model_dump(mode="json"), "clock": "npu.clock"}
+        names = ("arrays", "clock", "columns", "dataflow", "rows", "sram_inputs", "sram_outputs", "sram_weights")
+        has_memories = any(getattr(compute, name) is not None for name in names if name.startswith("sram_"))
+        for name in names:
+            if name in given or (name.startswith("sram_") and not has_memories):
+                continue
+            yield f"npu.compute.{name} = {'unlimited' if dumped[name] is None else dumped[name]} (default)"
+    if compute.kind == "tiles":
+        dumped = compute.tiles.model_dump(mode="json")
+        for name in type(compute.tiles).model_fields:
+            if name not in compute.tiles.model_fields_set:
+                yield f"npu.compute.tiles.{name} = {dumped[name]} (default, of an NVIDIA H200)"
+    table = compute.measured
+    if compute.kind == "table" and table is not None:
+        device = f", of {table.device}" if table.device else ""
+        yield f"kernels take what {table.file} says{device}; between measured shapes, efficiency is interpolated"
+    if compute.kind != "roofline" and "launch" not in given:
+        yield f"npu.compute.launch = {compute.model_dump(mode='json')['launch']} (default)"
 
 
 def _padding_matters(experiment: Experiment) -> bool:

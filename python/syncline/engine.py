@@ -17,7 +17,7 @@ from syncline.errors import EngineDefectError, InputError, Problem, SimulationFa
 from syncline.fabric import topologies
 from syncline.models import described as models
 from syncline.preview import Preview
-from syncline.schema import effect, programs
+from syncline.schema import compute, effect, programs
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -28,6 +28,7 @@ from syncline.schema.experiment import (
 from syncline.schema.numbers import numbers
 from syncline.schema.packed import PACKED
 from syncline.schema.workloads import (
+    DEFAULT_ELEMENT,
     AstraWorkload,
     CollectiveWorkload,
     DividedWorkload,
@@ -376,22 +377,9 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
 
 def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]:
     """What some of the SMs and of the memory bandwidth compute with."""
-    npu, model = experiment.npu, experiment.npu.compute
-    array = None
-    if model.kind == "systolic":
-        array = {
-            "rows": model.rows,
-            "columns": model.columns,
-            "dataflow": model.dataflow,
-            "clock_hz": (model.clock or npu.clock) * sms / npu.sms,
-        }
-    return {
-        "flops_per_s": npu.peak * sms / npu.sms,
-        "memory_bytes_per_s": float(bandwidth),
-        "scale": experiment.training.compute_scale,
-        "array": array,
-        "tile": model.tile,
-    }
+    element = getattr(experiment.workload, "element", DEFAULT_ELEMENT)
+    precision = compute.type_of(experiment.precision, element)
+    return compute.specification(experiment.npu, sms, bandwidth, experiment.training.compute_scale, precision)
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:
@@ -572,7 +560,8 @@ def _graph(experiment: Experiment) -> dict[str, Any]:
     workload = experiment.workload
     if isinstance(workload, GraphWorkload):
         file, npus = workload.file, experiment.topology.npus
-        return {"classes": file.engine_classes(npus), "costs": file.engine_costs()}
+        costs = file.engine_costs()
+        return {"classes": file.engine_classes(npus), **({"costs": costs} if costs else {})}
     return divisions.divided(experiment).engine_graph()
 
 

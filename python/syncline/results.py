@@ -211,7 +211,7 @@ def hardware(experiment: Experiment) -> Document:
     systolic array. `stated` are the figures that are not those of the NPU by this name.
     """
     npu = experiment.npu
-    computes = isinstance(experiment.workload, ModelWorkload) and npu.compute.kind == "roofline"
+    computes = isinstance(experiment.workload, ModelWorkload) and npu.compute.depends_on_type
     found: Document = {
         "npu": npu.title,
         "gpu": npu.gpu,

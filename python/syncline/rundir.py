@@ -199,6 +199,8 @@ def resolved(study: Study) -> dict[str, Any]:
                 place["workload"]["model"] = _input_name(workload.file.content, ".yaml")
         if isinstance(variant.experiment.workload, GraphWorkload):
             values["workload"]["graph"] = _graph_name(variant.experiment.workload.file)
+        if (table := variant.experiment.npu.compute.measured) is not None:
+            values["npu"]["compute"]["table"] = _input_name(table.content, ".csv")
         if variant.experiment.topology.file is not None:
             values["topology"] = {"file": _topology_name(variant)}
         values["collective"].pop("plan")
@@ -297,6 +299,8 @@ def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:
     found |= {name: content for v in variants for _, files in _traffic(v) for name, content in files.items()}
     graphs = [v.experiment.workload.file for v in variants if isinstance(v.experiment.workload, GraphWorkload)]
     found |= {_graph_name(graph): graph.content for graph in graphs}
+    tables = [table for v in variants if (table := v.experiment.npu.compute.measured) is not None]
+    found |= {_input_name(table.content, ".csv"): table.content for table in tables}
     files = [workload.file for v in variants for workload in models_of(v.experiment.workload)]
     found |= {_input_name(file.content, ".yaml"): file.content for file in files if not file.is_packaged}
     return found | {_topology_name(v): v.experiment.topology.content for v in variants if v.experiment.topology.file}

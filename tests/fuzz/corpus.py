@@ -193,6 +193,20 @@ Connections 2
 7->3 id 9 start 2000000 size 1
 """
 POINTS: Final = "# sizes\n0 0\n1000, 50.5\n20000 97\n30000,100\n"
+KERNELS: Final = """\
+kind,direction,m,k,n,count,groups,dtype,bytes,time_s,device
+product,forward,64,64,64,1,1,fp16,24576,3e-6,GPU
+product,weight-grad,128,64,32,2,1,fp16,49152,0.000004,GPU
+attention-causal,backward,64,32,64,8,2,bf16,98304,2.5e-05,GPU
+add,forward,64,0,64,1,1,fp16,24576,2e-6,GPU
+"""
+COMPUTE: Final = """\
+name: compute
+topology: Ring(2)
+workload: {model: resnet18, batch: 2}
+network: analytical
+npu: {compute: {kind: table, table: kernels.csv, launch: 2us, sparsity: "2:4"}}
+"""
 TRAFFIC: Final = """\
 name: traffic
 topology: {file: tree.topo}
@@ -360,6 +374,8 @@ FILES: Final = {
     "given.cm": GIVEN,
     "points.csv": POINTS,
     "traffic.yaml": TRAFFIC,
+    "kernels.csv": KERNELS,
+    "compute.yaml": COMPUTE,
     "nccl.xml": NCCL,
     "plan.json": PLAN,
     "schedule.json": SCHEDULE,

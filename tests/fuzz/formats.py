@@ -88,6 +88,14 @@ def traffic_file(chance: Random, _: Corpus) -> Case:
     return Case([line], files)
 
 
+@generator("kernel-table", 3)
+def kernel_table(chance: Random, _: Corpus) -> Case:
+    """Tables of measured kernels, and the experiment that takes times from them."""
+    damaged = chance.choice(("kernels.csv", "kernels.csv", "compute.yaml"))
+    files = inputs("kernels.csv", "compute.yaml") | {damaged: _mutated(chance, FILES[damaged])}
+    return Case([[chance.choice(("run", "check")), "compute.yaml", *_flags(chance)]], files)
+
+
 PLANS = {
     "plan.json": ("all-reduce", 4),
     "schedule.json": ("all-gather", 2),

@@ -397,6 +397,7 @@ def module() -> ModuleType:
         ("packing", ENGINE.packing),
         ("verify", verify),
         ("describe", describe),
+        ("demands", ENGINE.demands),
         ("version", version),
         ("sources", binding.sources),
         ("SpecError", SpecError),

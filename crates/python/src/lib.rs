@@ -92,6 +92,12 @@ fn demands(py: Python<'_>, request_json: &str) -> PyResult<String> {
     guarded(py, || syncline_workload::described::request::answer(request_json))?.map_err(|refusal| refused(&[refusal]))
 }
 
+/// What kernels take on an NPU, in JSON.
+#[pyfunction]
+fn times(py: Python<'_>, request_json: &str) -> PyResult<String> {
+    guarded(py, || syncline_system::times(request_json))?.map_err(|refusal| refused(&[refusal]))
+}
+
 /// What the engine says of itself, in JSON: names, algorithms, tables with their columns, fields of the summary, constants.
 #[pyfunction]
 fn describe() -> PyResult<String> {
@@ -208,6 +214,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(verify, module)?)?;
     module.add_function(wrap_pyfunction!(packing, module)?)?;
     module.add_function(wrap_pyfunction!(demands, module)?)?;
+    module.add_function(wrap_pyfunction!(times, module)?)?;
     module.add_function(wrap_pyfunction!(describe, module)?)?;
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(sources, module)?)?;

@@ -114,8 +114,8 @@ fn resnet50(fold: FoldSpec) -> Spec {
             flops_per_s: 120e12,
             memory_bytes_per_s: 772e9,
             scale: 0.065,
-            array: None,
             tile: std::num::NonZeroU32::new(384),
+            ..ComputeSpec::default()
         },
         background: None,
     };

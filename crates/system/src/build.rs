@@ -299,8 +299,8 @@ where
         let of_npus = (0..layout.npus()).map(|npu| classes.get(whole(npu)).copied().unwrap_or_default());
         let of_npus: Vec<ClassId> = of_npus.collect();
         let computers = Computers {
+            background: job.background.unwrap_or_else(|| job.npu.clone()),
             main: job.npu,
-            background: job.background.unwrap_or(job.npu),
             contended: contention.map(|contention| contention.kernel_warps),
         };
         let graphs = Graphs::new(job.source, job.iterations);

@@ -11,8 +11,9 @@ mod names;
 use crate::place::{along, composition, everywhere, is_balanced, is_flat};
 use crate::results::Summary;
 use crate::spec::{
-    AlgorithmSpec, CollectiveKindSpec, DataflowSpec, DeadlockRule, DimAlgorithmSpec, EndpointSpec, ForwardingSpec,
-    FsmSplitSpec, KernelsSpec, LanesSpec, NetworkSpec, SchedulingSpec, SharingSpec, StrategySpec, TransitSpec,
+    AlgorithmSpec, CollectiveKindSpec, ComputeModelSpec, DataflowSpec, DeadlockRule, DimAlgorithmSpec, EndpointSpec,
+    ForwardingSpec, FsmSplitSpec, KernelsSpec, LanesSpec, NetworkSpec, SchedulingSpec, SharingSpec, StrategySpec,
+    TransitSpec,
 };
 use crate::tables;
 use serde::Serialize;
@@ -267,7 +268,7 @@ fn network((name, spec): (&'static str, NetworkSpec)) -> NetworkFacts {
 }
 
 fn words() -> BTreeMap<&'static str, Vec<&'static str>> {
-    let fields: [(&str, &[&str]); 11] = [
+    let fields: [(&str, &[&str]); 12] = [
         ("collectives.lanes", names::of::<LanesSpec>()),
         ("collectives.priority", names::of::<CollectiveKindSpec>()),
         ("collectives.scheduling", names::of::<SchedulingSpec>()),
@@ -275,7 +276,8 @@ fn words() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("endpoint.fsm_split", names::of::<FsmSplitSpec>()),
         ("endpoint.sharing", names::of::<SharingSpec>()),
         ("endpoint.transit", names::of::<TransitSpec>()),
-        ("job.compute.array.dataflow", names::of::<DataflowSpec>()),
+        ("job.compute.model.dataflow", names::of::<DataflowSpec>()),
+        ("job.compute.model.kind", names::of_tagged::<ComputeModelSpec>("kind")),
         ("job.strategy", names::of::<StrategySpec>()),
         ("job.workload.kernels", names::of::<KernelsSpec>()),
         ("network.deadlock_rule", names::of::<DeadlockRule>()),

@@ -3,11 +3,11 @@
 mod graphs;
 mod several;
 
+use crate::compute::npu;
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
 use crate::spec::{
-    BucketSpec, ChunkingSpec, CollectiveSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, Spec, StrategySpec,
-    WorkloadSpec, parallel,
+    BucketSpec, ChunkingSpec, CollectiveSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec, parallel,
 };
 use graphs::graphs;
 use syncline_collective::{Kind, Plan, Rank};
@@ -20,7 +20,6 @@ use syncline_workload::described::layers::{self, Counting};
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
 use syncline_workload::hybrid::{Hybrid, Loop};
 use syncline_workload::models::{Built, Sizes};
-use syncline_workload::systolic::{Array, Dataflow};
 use syncline_workload::{Cost, Counted, Layer, astra_text, models};
 
 /// What is to be run, independent of network and endpoint.
@@ -47,6 +46,8 @@ pub struct Job {
     pub kernels: u64,
     /// Compute of an iteration.
     pub compute_ps: f64,
+    /// Kernels of it whose times nothing measured speaks for.
+    pub outside: u64,
 }
 
 /// A message that NPUs of a class send.
@@ -107,17 +108,18 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
             }
             let model = model(workload, ranks, *update)?;
             let background = background.as_ref().map(self::npu).transpose()?;
-            let slower = background.unwrap_or(npu);
+            let slower = background.as_ref().unwrap_or(&npu);
             let layers = model.layers();
             let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
-            let compute_ps: f64 = passes.map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
+            let compute_ps: f64 = passes.clone().map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
+            let outside = passes.map(|cost| npu.outside(cost)).sum();
             let background_runs = background.is_some();
             let loops = Loops { overlap: *overlap, buckets: *buckets, barrier: *barrier, background: background_runs };
             let (source, collectives) = source(model, *strategy, loops)?;
             let collectives = collectives.into_iter().map(|(kind, bytes)| (kind, Rank(0), bytes)).collect();
             let demand = Demand { collectives, iterations: *iterations };
             let compute_ps = compute_ps * slowest(stragglers)?;
-            Ok(Job { drain: *drain, background, compute_ps, ..Job::of_all(source, demand, npu) })
+            Ok(Job { drain: *drain, background, compute_ps, outside, ..Job::of_all(source, demand, npu) })
         }
         JobSpec::Jobs { jobs, drain, stragglers } => {
             let job = several::several(spec, jobs, *drain)?;
@@ -167,21 +169,6 @@ fn slowest(stragglers: &[(u32, f64)]) -> Result<f64, RunError> {
         return Err(refusal.accepting("a positive number").into());
     }
     Ok(stragglers.iter().map(|s| s.1).fold(1.0, f64::max))
-}
-
-fn npu(spec: &ComputeSpec) -> Result<Npu, RunError> {
-    let refused = |error| Refusal::from(error).within("job.compute");
-    let mut npu = Npu::new(spec.flops_per_s, spec.memory_bytes_per_s, spec.scale).map_err(refused)?;
-    if let Some(tile) = spec.tile {
-        npu = npu.with_tile(tile);
-    }
-    let Some(array) = &spec.array else { return Ok(npu) };
-    let dataflow = match array.dataflow {
-        DataflowSpec::OutputStationary => Dataflow::OutputStationary,
-        DataflowSpec::WeightStationary => Dataflow::WeightStationary,
-        DataflowSpec::InputStationary => Dataflow::InputStationary,
-    };
-    Ok(npu.with_array(Array::new(array.rows, array.columns, dataflow, array.clock_hz).map_err(refused)?))
 }
 
 /// The model of a workload for `ranks` NPUs; without `update`, updates of its weights cost nothing.
@@ -302,6 +289,17 @@ fn source(model: Built, strategy: StrategySpec, loops: Loops) -> Result<(Source,
 }
 
 impl Job {
+    /// Whether kernels are outside of what was measured, in words.
+    pub fn remark(&self) -> Option<String> {
+        (self.outside > 0).then(|| {
+            format!(
+                "{} kernels of an iteration have sizes outside of those in the table of measurements: they are taken to be as \
+                 efficient as the nearest ones",
+                self.outside
+            )
+        })
+    }
+
     /// A graph that all NPUs run, which are of one class, with communicators of one family that are asked for `demand`.
     pub fn of_all(source: Box<dyn GraphSource + Send>, demand: Demand, npu: Npu) -> Job {
         Job {
@@ -315,6 +313,7 @@ impl Job {
             sends: Vec::new(),
             kernels: 3 * source.layers().len() as u64,
             compute_ps: 0.0,
+            outside: 0,
             source,
         }
     }

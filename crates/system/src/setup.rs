@@ -92,7 +92,7 @@ impl RunPlan {
         let job = job(ranks)?;
         let families = Families::new(spec, &job, npus)?;
         let share = families.share();
-        let mut remarks = Vec::new();
+        let mut remarks: Vec<String> = job.remark().into_iter().collect();
         let mut cohorts = Vec::new();
         let mut contention = None;
         for cohort in &families.cohorts {

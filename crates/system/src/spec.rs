@@ -4,6 +4,7 @@
 //! defaults for people live in the Python package, which validates first; the checks of [`crate::build`]
 //! repeat only what would otherwise make the engine panic.
 
+mod compute;
 mod graph;
 mod imported;
 mod job;
@@ -14,13 +15,14 @@ pub use crate::endpoints::{
     SharingSpec, StreamsSpec, SwitchOffloadSpec, TransitSpec,
 };
 pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
+pub use compute::{
+    ArraySpec, BasisSpec, ComputeModelSpec, ComputeSpec, DataflowSpec, MeasurementsSpec, SparsitySpec, SramSpec,
+    TilesSpec,
+};
 pub use graph::{
     ClassSpec, FamilySpec, GraphNodeSpec, GraphSpec, MembersSpec, MessageSpec, OrderSpec, PassSpec, WorkSpec,
 };
-pub use job::{
-    ArraySpec, BucketSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec, JobSpec, KernelsSpec, PlacedJobSpec,
-    StrategySpec, WorkloadSpec,
-};
+pub use job::{BucketSpec, CollectiveKindSpec, JobSpec, KernelsSpec, PlacedJobSpec, StrategySpec, WorkloadSpec};
 
 pub(crate) use imported::parallel;
 pub use plan::PlanSpec;

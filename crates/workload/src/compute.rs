@@ -1,4 +1,4 @@
-//! Compute time: the roofline of an NPU, or a systolic array beside its memory.
+//! Compute time: how long kernels take on an NPU.
 //!
 //! A kernel needs `flops` operations and moves `bytes` between the NPU and its main memory. Both go on
 //! at the same time, so the slower one decides (Williams, Waterman, Patterson: "Roofline", CACM 2009):
@@ -12,6 +12,18 @@
 //! at 120 TFLOP/s and 450 of 900 GB/s, 111 TFLOP/s and 450 GB/s (ACE paper, Table VI). `scale`
 //! stretches every kernel alike; a calibrated profile may set it. It stretches durations that a file states as well.
 //!
+//! # Other models
+//! A model of the SMs may take the place of the peak rate ([`Npu::with_array`], [`Npu::with_tiles`],
+//! [`Npu::with_measurements`]): a systolic array ([`crate::systolic`]), products in tiles and waves ([`tiles`]), or a table of
+//! measurements ([`measured`]). Matrix products then take what the model says of their shape. What is no product goes at
+//! memory speed, by vector units that keep up with it, or takes what was measured.
+//!
+//! Whatever the model, products may be sparse ([`sparsity`]), and every kernel begins with a declared launch overhead:
+//!
+//! ```text
+//!   t(kernel) = launch + scale * t(model)
+//! ```
+//!
 //! # Operands that are read again
 //! How many bytes a matrix product moves depends on how long operands stay on the chip. At best each is read once; that
 //! is the default. With `tile`, products are computed in square tiles of so many results along each side, and
@@ -21,34 +33,61 @@
 //! 384 results in FP16, where a GPU's 256 x 128 tiles would do 85 if nothing were shared between SMs, and several
 //! hundred if all that run together found each other's operands in a cache.
 //!
-//! With a systolic array ([`crate::systolic`]) in place of the SMs, matrix products take as long as the array
-//! needs for their shape, or as memory needs for their bytes; everything else goes at memory speed, by
-//! vector units that keep up with it.
-//!
-//! Left out: launch overheads, caches across kernels, tiles that do not fill the SMs, and that
-//! elementwise kernels cannot use the matrix units (they are bound by memory long before).
+//! Left out: caches across kernels, and that elementwise kernels cannot use the matrix units (they are bound by memory long
+//! before).
 //!
 //! Each kernel's time is rounded to the nearest picosecond, once. The arithmetic is IEEE double
 //! precision without transcendental functions, hence equal on all machines.
+
+pub mod measured;
+pub mod sparsity;
+pub mod tiles;
 
 use crate::layer::{Cost, Demand};
 use crate::parameters::require_positive;
 use crate::systolic::Array;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use syncline_core::units::PS_PER_S;
 use syncline_core::{Bytes, Ps};
+
+use measured::{Basis, Measurements};
+use sparsity::Sparsity;
+use tiles::Tiles;
 
 pub use crate::parameters::NpuError;
 
 /// The part of an NPU that computes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Npu {
     flops_per_s: f64,
     memory_bytes_per_s: f64,
     scale: f64,
-    array: Option<Array>,
+    model: Model,
     /// Results along each side of a tile of a matrix product.
     tile: Option<NonZeroU32>,
+    sparsity: Option<Sparsity>,
+    launch: Ps,
+}
+
+/// What says how long kernels take.
+#[derive(Clone, Debug, PartialEq)]
+enum Model {
+    Roofline,
+    Systolic(Array),
+    Tiles(Arc<Tiles>),
+    Measured(Arc<Measurements>),
+}
+
+/// What a kernel takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timed {
+    /// How long it runs, its launch included.
+    pub time: Ps,
+    /// Bytes that it moves between the NPU and main memory, operands that are read again included.
+    pub moved: Bytes,
+    /// Where the time comes from.
+    pub basis: Basis,
 }
 
 impl Npu {
@@ -63,13 +102,26 @@ impl Npu {
             ("memory_bytes_per_s", memory_bytes_per_s),
             ("scale", scale),
         ])?;
-        Ok(Npu { flops_per_s, memory_bytes_per_s, scale, array: None, tile: None })
+        let (model, tile, sparsity, launch) = (Model::Roofline, None, None, Ps::ZERO);
+        Ok(Npu { flops_per_s, memory_bytes_per_s, scale, model, tile, sparsity, launch })
     }
 
     /// The same with a systolic array, which replaces the peak rate.
     #[must_use]
     pub fn with_array(self, array: Array) -> Npu {
-        Npu { array: Some(array), ..self }
+        Npu { model: Model::Systolic(array), ..self }
+    }
+
+    /// The same with matrix products in tiles and waves, for which the peak rate is that of all SMs.
+    #[must_use]
+    pub fn with_tiles(self, tiles: Tiles) -> Npu {
+        Npu { model: Model::Tiles(Arc::new(tiles)), ..self }
+    }
+
+    /// The same with times from a table; the peak rate and the memory bandwidth say what compute has of the device.
+    #[must_use]
+    pub fn with_measurements(self, table: Measurements) -> Npu {
+        Npu { model: Model::Measured(Arc::new(table)), ..self }
     }
 
     /// The same with matrix products that are computed in square tiles, each of which reads its operands from main
@@ -77,6 +129,18 @@ impl Npu {
     #[must_use]
     pub fn with_tile(self, tile: NonZeroU32) -> Npu {
         Npu { tile: Some(tile), ..self }
+    }
+
+    /// The same with sparse matrix products.
+    #[must_use]
+    pub fn with_sparsity(self, sparsity: Sparsity) -> Npu {
+        Npu { sparsity: Some(sparsity), ..self }
+    }
+
+    /// The same with a time that passes before each kernel begins, and that nothing stretches.
+    #[must_use]
+    pub fn with_launch(self, launch: Ps) -> Npu {
+        Npu { launch, ..self }
     }
 
     /// Peak rate in floating-point operations per second.
@@ -104,25 +168,61 @@ impl Npu {
 
     /// The kernels of one pass: how long each takes, and the bytes that it moves, which are unknown (0) where the
     /// time was measured. Their times add up to [`time`](Npu::time).
-    pub fn kernels<'a>(&self, cost: &'a Cost) -> impl Iterator<Item = (Ps, Bytes)> + use<'a> {
-        let npu = *self;
+    pub fn kernels<'a>(&'a self, cost: &'a Cost) -> impl Iterator<Item = (Ps, Bytes)> + use<'a> {
         let (kernels, measured) = match cost {
             Cost::Kernels(kernels) => (&kernels[..], None),
             Cost::Measured(time) => (&[][..], Some((self.measured(*time), Bytes::ZERO))),
         };
-        kernels.iter().map(move |&k| (npu.kernel(k), npu.moved(k))).chain(measured)
+        let both = |timed: Timed| (timed.time, timed.moved);
+        kernels.iter().map(move |&k| both(self.timed(k))).chain(measured)
     }
 
     /// The time of one kernel, to the nearest picosecond; saturates at [`Ps::MAX`].
     pub fn kernel(&self, demand: Demand) -> Ps {
-        let compute_s = match (self.array, demand.gemm) {
-            (None, _) => demand.flops as f64 / self.flops_per_s,
-            (Some(array), Some(gemm)) => array.seconds(gemm),
-            (Some(_), None) => 0.0,
-        };
-        let memory_s = self.moved(demand).0 as f64 / self.memory_bytes_per_s;
-        let ps = (compute_s.max(memory_s) * self.scale * PS_PER_S as f64).round();
-        Ps(ps as u64) // the conversion saturates
+        self.timed(demand).time
+    }
+
+    /// Kernels of a pass whose times nothing measured speaks for.
+    pub fn outside(&self, cost: &Cost) -> u64 {
+        match (&self.model, cost) {
+            (Model::Measured(_), Cost::Kernels(kernels)) => {
+                kernels.iter().filter(|&&kernel| self.timed(kernel).basis == Basis::Outside).count() as u64
+            }
+            _ => 0,
+        }
+    }
+
+    /// What one kernel takes. One that does nothing is not launched.
+    pub fn timed(&self, demand: Demand) -> Timed {
+        if demand == Demand::default() {
+            return Timed { time: Ps::ZERO, moved: Bytes::ZERO, basis: Basis::Model };
+        }
+        let demand = self.sparsity.map_or(demand, |sparsity| sparsity.left_of(demand));
+        let (seconds, moved, basis) = self.modelled(demand);
+        let ps = (seconds * self.scale * PS_PER_S as f64).round();
+        let time = Ps((ps as u64).saturating_add(self.launch.0)); // the conversion saturates
+        Timed { time, moved: Bytes(moved), basis }
+    }
+
+    /// Seconds, bytes that are moved, and where the seconds come from.
+    fn modelled(&self, demand: Demand) -> (f64, u64, Basis) {
+        let (flops_per_s, memory) = (self.flops_per_s, self.memory_bytes_per_s);
+        let moved = self.moved(demand);
+        let memory_s = moved as f64 / memory;
+        match (&self.model, demand.gemm) {
+            (Model::Roofline, _) => ((demand.flops as f64 / flops_per_s).max(memory_s), moved, Basis::Model),
+            (Model::Systolic(array), Some(gemm)) => {
+                let (seconds, moved) = array.timed(Demand { bytes: moved, ..demand }, gemm, memory);
+                (seconds, moved, Basis::Model)
+            }
+            (Model::Systolic(_), None) => (memory_s, moved, Basis::Model),
+            (Model::Tiles(tiles), Some(gemm)) => (tiles.seconds(gemm, moved, flops_per_s, memory), moved, Basis::Model),
+            (Model::Tiles(tiles), None) => (memory_s / tiles.sustained_memory, moved, Basis::Model),
+            (Model::Measured(table), _) => {
+                let (seconds, basis) = table.seconds(demand, flops_per_s, memory);
+                (seconds, demand.bytes, basis)
+            }
+        }
     }
 
     /// A time that a file states; exact where nothing is scaled.
@@ -131,12 +231,12 @@ impl Npu {
     }
 
     /// What a kernel moves between the NPU and main memory, operands that are read again included.
-    fn moved(&self, demand: Demand) -> Bytes {
+    fn moved(&self, demand: Demand) -> u64 {
         let reread = match (self.tile, demand.gemm) {
             (Some(tile), Some(gemm)) => gemm.reread(tile.get().into()),
             _ => 0,
         };
-        Bytes(demand.bytes.saturating_add(reread))
+        demand.bytes.saturating_add(reread)
     }
 }
 
@@ -221,13 +321,41 @@ mod tests {
             let gemm = Gemm { m, k, n, count, operands: factors };
             let demand = Demand::of_gemm(gemm, factors[0] + factors[1] + written);
             let memory = Npu::new(f64::MAX, PS_PER_S as f64, 1.0).unwrap(); // a byte per picosecond
-            let tiled = memory.with_tile(NonZeroU32::new(tile).unwrap());
+            let tiled = memory.clone().with_tile(NonZeroU32::new(tile).unwrap());
             prop_assert_eq!(tiled.kernel(demand), Ps(walked(gemm, tile.into(), 2) + written));
             prop_assert_eq!(memory.kernel(demand), Ps(demand.bytes));
             // What shares the memory with a product has to wait for the same bytes.
             let moved: Vec<Bytes> = tiled.kernels(&Cost::Kernels(vec![demand])).map(|k| k.1).collect();
             prop_assert_eq!(moved, [Bytes(walked(gemm, tile.into(), 2) + written)]);
         }
+    }
+
+    #[test]
+    fn several_arrays_divide_what_one_computes() {
+        let array = Array::new(256, 256, Dataflow::OutputStationary, 1e9).unwrap();
+        let four = npu(1.0).with_array(array.times(NonZeroU32::new(4).unwrap()));
+        let of = |m, n, count| four.kernel(Demand::of_gemm(Gemm { m, k: 234, n, count, operands: [0; 2] }, 9));
+        // Folds of 1000 cycles: four products, four rows of folds, or two rows of two columns, one for each array.
+        assert_eq!([of(256, 256, 4), of(1024, 256, 1), of(512, 512, 1)], [Ps(1_000_000); 3]);
+        assert_eq!(of(256, 256, 1), Ps(1_000_000), "three arrays have nothing to do");
+        assert_eq!(of(512, 512, 3), Ps(3_000_000));
+    }
+
+    #[test]
+    fn a_launch_comes_before_every_kernel_and_is_not_scaled() {
+        let launched = npu(2.0).with_launch(Ps(500));
+        assert_eq!(launched.kernel(Demand::new(0, 900)), Ps(2_500));
+        assert_eq!(launched.time(&Cost::Kernels(vec![Demand::new(0, 900); 3])), Ps(7_500));
+        assert_eq!(launched.kernel(Demand::default()), Ps::ZERO, "nothing is launched for nothing");
+        assert_eq!(launched.time(&Cost::Measured(Ps(7))), Ps(14));
+    }
+
+    #[test]
+    fn sparse_products_take_what_is_left_of_them() {
+        let sparse = npu(1.0).with_sparsity(Sparsity::Structured { kept: 2, of: 4 });
+        let gemm = Gemm { m: 1000, k: 1200, n: 1000, count: 1, operands: [0; 2] };
+        assert_eq!(sparse.kernel(Demand::of_gemm(gemm, 0)), Ps(10_000_000));
+        assert_eq!(npu(1.0).kernel(Demand::of_gemm(gemm, 0)), Ps(20_000_000));
     }
 
     #[test]

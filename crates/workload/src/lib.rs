@@ -14,7 +14,7 @@
 //! |---|---|
 //! | [`layer`] | layers and the cost of their passes |
 //! | [`graph`] | nodes of compute and communication, and who produces them |
-//! | [`compute`] | the roofline of an NPU; [`systolic`] an array in place of its SMs |
+//! | [`compute`] | how long kernels take: a roofline, tiles and waves, measurements; [`systolic`] an array |
 //! | [`operators`], [`recurrent`], [`transformer`] | the demand of operators, from their shapes; what is counted and what is not fused |
 //! | [`described`] | the same for operators that are data: kinds by name, with sizes |
 //! | [`models`] | the models by name: [`plain`] (AlexNet, VGG-16), [`resnet`], [`gnmt`], [`dlrm`] |

@@ -21,13 +21,29 @@
 //! `R + C + T - 2` shift the results out, with weights or inputs stationary they load them. A fold that does
 //! not fill the array takes as long as one that does.
 //!
-//! The array's own SRAM is double-buffered: the operands of a fold are fetched during the one before, so
-//! that main memory limits a product only by its bandwidth ([`crate::compute`] takes the larger of both).
-//! Left out: operands that the SRAM cannot keep and several folds fetch, and overlap of a fold's end with
-//! the beginning of the next.
+//! # Memory
+//! With the sizes of its memories on the chip ([`Sram`]), an array waits for operands that are not there in time, and fetches
+//! again what its memories cannot keep ([`sram`]). Without, main memory limits a product only by its bandwidth: every
+//! operand is moved once, and the larger of both times counts.
+//!
+//! # Several arrays
+//! A product is divided among arrays of equal size: `P = P_count * P_m * P_n` of them get the products of a batch, and the
+//! rows and columns of results, in equal parts; that is the scaling out of the same paper (section IV, equations 5 and 6),
+//! with results in place of what is spatial, so that no sums are left to be added across arrays. The division that takes
+//! the least time is taken, the first of those that are equal. Arrays share the bandwidth of main memory
+//! equally and each fetches what it needs by itself, also what others need.
+//!
+//! Left out: overlap of a fold's end with the beginning of the next, and a network between arrays that would pass
+//! operands on.
 
-use crate::layer::Gemm;
+mod sram;
+
+use crate::layer::{Demand, Gemm};
 use crate::parameters::{NpuError, require_positive};
+use sram::Folds;
+use std::num::NonZeroU32;
+
+pub use sram::{Sram, Taken};
 
 /// What stays in the processing elements while the rest streams through.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +63,8 @@ pub struct Array {
     columns: u32,
     dataflow: Dataflow,
     cycles_per_s: f64,
+    arrays: NonZeroU32,
+    sram: Option<Sram>,
 }
 
 impl Array {
@@ -56,30 +74,91 @@ impl Array {
     /// [`NpuError::NotPositive`] if it has no element or no clock.
     pub fn new(rows: u32, columns: u32, dataflow: Dataflow, cycles_per_s: f64) -> Result<Array, NpuError> {
         require_positive(&[("rows", rows.into()), ("columns", columns.into()), ("clock_hz", cycles_per_s)])?;
-        Ok(Array { rows, columns, dataflow, cycles_per_s })
+        Ok(Array { rows, columns, dataflow, cycles_per_s, arrays: NonZeroU32::MIN, sram: None })
     }
 
-    /// Cycles of all products of a shape; saturates.
+    /// So many of these arrays, among which products are divided.
+    #[must_use]
+    pub fn times(self, arrays: NonZeroU32) -> Array {
+        Array { arrays, ..self }
+    }
+
+    /// The same with memories on the chip, of each array.
+    #[must_use]
+    pub fn with_sram(self, sram: Sram) -> Array {
+        Array { sram: Some(sram), ..self }
+    }
+
+    /// Seconds that products take beside a main memory of so many bytes per second, and the bytes that it moves.
+    pub fn timed(&self, demand: Demand, gemm: Gemm, memory_bytes_per_s: f64) -> (f64, u64) {
+        let results = demand.bytes.saturating_sub(gemm.operands[0]).saturating_sub(gemm.operands[1]);
+        let best = divisions(self.arrays.get().into())
+            .map(|ways| self.divided(ways, gemm, results, memory_bytes_per_s))
+            .min_by_key(|taken| taken.cycles);
+        let taken = best.expect("one division at least");
+        let seconds = taken.cycles as f64 / self.cycles_per_s;
+        match self.sram {
+            Some(_) => (seconds, taken.moved),
+            None => (seconds.max(demand.bytes as f64 / memory_bytes_per_s), demand.bytes),
+        }
+    }
+
+    /// What the array takes that has the most to do, and what all of them move, if products are divided so many ways by
+    /// count, rows and columns.
+    fn divided(&self, ways: [u64; 3], gemm: Gemm, results: u64, memory_bytes_per_s: f64) -> Taken {
+        if [gemm.m, gemm.k, gemm.n, gemm.count].contains(&0) {
+            return Taken::default();
+        }
+        let sizes = [gemm.count, gemm.m, gemm.n];
+        let [count, m, n]: [u64; 3] = std::array::from_fn(|i| sizes[i].div_ceil(ways[i]));
+        let working = (0..3).fold(1, |all: u64, i| all.saturating_mul(sizes[i].div_ceil(sizes[i].div_ceil(ways[i]))));
+        let share = |bytes: u64, parts: [(u64, u64); 2]| {
+            let of = |bytes: u128, (part, all): (u64, u64)| (bytes * u128::from(part)).div_ceil(u128::from(all));
+            u64::try_from(parts.into_iter().fold(u128::from(bytes), of)).unwrap_or(u64::MAX)
+        };
+        let (products, rows, columns) = ((count, gemm.count), (m, gemm.m), (n, gemm.n));
+        let operands = [share(gemm.operands[0], [products, rows]), share(gemm.operands[1], [products, columns])];
+        let part = Gemm { m, k: gemm.k, n, count, operands };
+        let Some(sram) = self.sram else { return Taken { cycles: self.cycles(part), moved: 0 } };
+        let results = share(share(results, [products, rows]), [columns, (1, 1)]);
+        let bytes_per_cycle = memory_bytes_per_s / working as f64 / self.cycles_per_s;
+        let array = [self.rows.into(), self.columns.into()];
+        let fold = self.fold(part);
+        let taken = Folds::new(self.dataflow, array, fold, sram, part, results, bytes_per_cycle).taken();
+        Taken { moved: taken.moved.saturating_mul(working), ..taken }
+    }
+
+    /// Cycles of a fold; saturates.
+    fn fold(&self, gemm: Gemm) -> u64 {
+        let temporal = match self.dataflow {
+            Dataflow::OutputStationary => gemm.k,
+            Dataflow::WeightStationary => gemm.m,
+            Dataflow::InputStationary => gemm.n,
+        };
+        temporal.saturating_add(2 * u64::from(self.rows) + u64::from(self.columns) - 2)
+    }
+
+    /// Cycles of all products of a shape on one array that waits for nothing; saturates.
     pub fn cycles(&self, gemm: Gemm) -> u64 {
         let Gemm { m, k, n, count, .. } = gemm;
         if [m, k, n].contains(&0) {
             return 0;
         }
-        let (spatial_rows, spatial_columns, temporal) = match self.dataflow {
-            Dataflow::OutputStationary => (m, n, k),
-            Dataflow::WeightStationary => (k, n, m),
-            Dataflow::InputStationary => (k, m, n),
+        let (spatial_rows, spatial_columns) = match self.dataflow {
+            Dataflow::OutputStationary => (m, n),
+            Dataflow::WeightStationary => (k, n),
+            Dataflow::InputStationary => (k, m),
         };
         let (rows, columns) = (u64::from(self.rows), u64::from(self.columns));
-        let fold = temporal.saturating_add(2 * rows + columns - 2);
         let folds = spatial_rows.div_ceil(rows).saturating_mul(spatial_columns.div_ceil(columns));
-        folds.saturating_mul(fold).saturating_mul(count)
+        folds.saturating_mul(self.fold(gemm)).saturating_mul(count)
     }
+}
 
-    /// Seconds of all products of a shape.
-    pub fn seconds(&self, gemm: Gemm) -> f64 {
-        self.cycles(gemm) as f64 / self.cycles_per_s
-    }
+/// All ways to write a number of arrays as a product of three.
+fn divisions(arrays: u64) -> impl Iterator<Item = [u64; 3]> {
+    let divisors = move |of: u64| (1..=of).filter(move |by| of.is_multiple_of(*by));
+    divisors(arrays).flat_map(move |a| divisors(arrays / a).map(move |b| [a, b, arrays / a / b]))
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ from syncline.cli import (
     figure,
     fit,
     inspect,
+    measure,
     reproduce,
     study,
     sweep,
@@ -45,6 +46,7 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline fit gpt.yaml                             which divisions of a model fit into memory
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
   syncline bench all-reduce --machine dgx-h100      predicts the table of nccl-tests
+  syncline measure gpt2 --out gpt2.csv              times the kernels of a model with PyTorch
   syncline reproduce ace                            compares with published figures
   syncline trees --machine dgx1v --gpus 1,4,5,6     the best rate of an allocation, and trees that reach it
   syncline verify examples/plans/ring4.xml          checks a collective schedule
@@ -68,6 +70,7 @@ app.command("fit")(fit.fit)
 app.command("collective")(collective.collective)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)
+app.command("measure")(measure.measure)
 app.command("reproduce")(reproduce.reproduce)
 app.command("trees")(trees.trees)
 app.command("verify")(verify.verify)

@@ -166,7 +166,8 @@ def _sms_count(e: Experiment) -> bool:
     """Whether it matters how many SMs there are in all: the peak rate is that of all of them together."""
     taken = _is_static(e) and e.endpoint.set_aside is not None and e.endpoint.set_aside.sms > 0
     background = _has_background(e) and not e.shares
-    return _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (_computes(e) and (taken or background))
+    in_waves = _computes(e) and e.npu.compute.kind == "tiles"
+    return in_waves or _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (_computes(e) and (taken or background))
 
 
 def _memory_counts(e: Experiment) -> bool:
@@ -237,7 +238,7 @@ MODEL: Final = "workload.model"
 TRAINING: Final = "a workload with a training loop (a model, a text, a graph or jobs)"
 _FILE: Final = "compute times come from the workload file, or the run has no compute"
 _ALONE: Final = "a single collective has no training loop"
-_ROOFLINE: Final = "a roofline has no array"
+_NO_ARRAY: Final = "a roofline has no array"
 _STATIC: Final = "this is for dynamic contention, and the contention here is static"
 _DYNAMIC: Final = "endpoint {kind: baseline, contention: dynamic}"
 _IN_SWITCHES: Final = "nothing is reduced or copied by switches"
@@ -266,8 +267,8 @@ def _figures_count(e: Experiment) -> bool:
 RULES: Final[tuple[Rule, ...]] = (
     Rule("npu.gpu", _figures_count, "nothing in this run depends on the NPU",
          "a workload or an endpoint that uses the NPU"),
-    Rule("npu.peak", lambda e: _computes(e) and e.npu.compute.kind == "roofline",
-         "no kernel's time comes from the peak rate", f"{MODEL} with npu.compute.kind roofline"),
+    Rule("npu.peak", lambda e: _computes(e) and e.npu.compute.kind != "systolic",
+         "no kernel's time comes from the peak rate", f"{MODEL}, without a systolic array"),
     Rule("npu.sms", _sms_count, "nothing is set aside or shared: the peak rate is that of all SMs together",
          f"{MODEL} with SMs set aside (endpoint.comm_sms), or {_DYNAMIC}"),
     Rule("npu.clock", _clock_counts, "nothing runs at this clock: all that runs has a clock or latency of its own",
@@ -278,8 +279,14 @@ RULES: Final[tuple[Rule, ...]] = (
          f"endpoint {one_of(name for name, section in ENDPOINTS.items() if section.crosses_bus)}"),
     Rule("npu.sm_read", _sms_drive, "no SM drives a collective", "endpoint baseline, or switch-offload with comm_sms"),
     Rule("npu.compute", _computes, _FILE, MODEL),
-    *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _ROOFLINE, "npu.compute.kind systolic")
-      for name in ("rows", "columns", "dataflow", "clock")),
+    *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
+      for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),
+    Rule("npu.compute.tile", lambda e: e.npu.compute.kind != "table", "measured times are those of all that was read",
+         "another npu.compute.kind"),
+    Rule("npu.compute.tiles", lambda e: e.npu.compute.kind == "tiles", "no product is in tiles and waves",
+         "npu.compute.kind tiles"),
+    Rule("npu.compute.table", lambda e: e.npu.compute.kind == "table", "no time comes from a table",
+         "npu.compute.kind table"),
     Rule("network.deadlock_rule", _is_routed, "no packet is forwarded by a router, where it could block others",
          "messages for distant NPUs on rings, with endpoint.transit network or an ACE"),
     Rule("network.posting", programs.has_direct, "no rank sends to all others directly",

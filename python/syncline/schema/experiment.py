@@ -454,7 +454,9 @@ class Experiment(Section):
         """What is in the files of the fabric and of plans, in short: it tells experiments apart."""
         graphs = [self.workload.file.content] if isinstance(self.workload, GraphWorkload) else []
         models = [workload.file.content for workload in models_of(self.workload) if not workload.file.is_packaged]
-        files = [*(plan.content for plan in self.collective.plan), *graphs, *models]
+        table = self.npu.compute.measured
+        tables = [] if table is None else [table.content]
+        files = [*(plan.content for plan in self.collective.plan), *graphs, *models, *tables]
         return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 
     @property

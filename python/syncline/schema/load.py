@@ -24,7 +24,8 @@ from syncline.networks.sizes import Sizes
 from syncline.schedules import load as plan_files
 from syncline.schedules import planned
 from syncline.schedules.planned import PlanFile
-from syncline.schema import connection_matrix, graph_file, merge, rules
+from syncline.schema import connection_matrix, graph_file, kernel_table, merge, rules
+from syncline.schema.compute import TABLE_ACCEPTED
 from syncline.schema.connection_matrix import Matrix
 from syncline.schema.effect import Uses
 from syncline.schema.experiment import (
@@ -36,6 +37,7 @@ from syncline.schema.experiment import (
 from syncline.schema.explain import explain
 from syncline.schema.fields import Unread
 from syncline.schema.graph_file import GraphFile
+from syncline.schema.kernel_table import KernelTable
 from syncline.schema.merge import Override
 from syncline.schema.npu import completed
 from syncline.schema.section import Violation
@@ -157,6 +159,8 @@ class _Loading:
     plans: dict[Path, PlanFile | None] = field(default_factory=dict)
     """Those that were read; None for what is no plan, which has been said."""
     graphs: dict[Path, GraphFile | Unread] = field(default_factory=dict)
+    tables: dict[Path, KernelTable | Unread] = field(default_factory=dict)
+    """What was measured of kernels."""
     models: dict[Path, NamedModel | Unread] = field(default_factory=dict)
     traffic: dict[Path, Sizes | Matrix | Unread] = field(default_factory=dict)
     """What is in files of traffic beside the run."""
@@ -347,6 +351,9 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     graph = _graph(tree, loading)
     if graph is not None:
         values["workload"]["graph"] = graph
+    table = _kernel_table(tree, loading)
+    if table is not None:
+        values["npu"]["compute"]["table"] = table
     matrices = [value for value in _background(tree, values, loading) if isinstance(value, Matrix)]
     experiment: Experiment | None = None
     try:
@@ -534,6 +541,28 @@ def _graph(tree: Mapping, loading: _Loading) -> GraphFile | Unread | None:
         except InputError as error:
             loading.problems += error.problems
     return loading.graphs[path]
+
+
+def _kernel_table(tree: Mapping, loading: _Loading) -> KernelTable | Unread | None:
+    """The measurements in the file that `npu.compute.table` names, if it names one."""
+    node: Node | None = tree
+    for key in ("npu", "compute", "table"):
+        node = node.entries.get(key) if isinstance(node, Mapping) else None
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not 0 < len(node.value) <= MAX_PATH:
+        return None
+    path = loading.folders.get(node.origin.file, Path()) / node.value
+    if path not in loading.tables:
+        loading.tables[path] = Unread()
+        try:
+            content = inputs.read_bytes(path, node.value, kernel_table.MAX_BYTES)
+        except InputError as error:
+            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, TABLE_ACCEPTED))
+            return loading.tables[path]
+        try:
+            loading.tables[path] = kernel_table.read(content, node.value)
+        except InputError as error:
+            loading.problems += error.problems
+    return loading.tables[path]
 
 
 def _background(tree: Mapping, values: dict[str, Any], loading: _Loading) -> Iterator[Sizes | Matrix | Unread]:

@@ -14,35 +14,15 @@ An endpoint whose share of the NPU is `auto` has as much as the ACE paper's base
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal, TypeVar
-
-from pydantic import Field
+from typing import Any, Final, Literal, TypeVar
 
 from syncline.fabric.gpus import GPUS, Gpu, Precision
+from syncline.schema.compute import Compute
 from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SmallCount
 from syncline.schema.section import Section
 from syncline.schema.workloads import DEFAULT_ELEMENT, DividedWorkload, JobsWorkload, ModelWorkload, PlacedJob
 
 S = TypeVar("S", bound=Section)
-
-
-class Compute(Section):
-    """How the time of kernels is found."""
-
-    kind: Literal["roofline", "systolic"] = "roofline"
-    """`roofline`: peak rate or memory bandwidth, whichever is slower; `systolic`: an array of processing elements in
-    place of the SMs, whose time for a matrix product depends on its shape, or memory bandwidth."""
-    rows: Annotated[int, Field(ge=1, le=65_536)] = 256
-    """Rows of the array."""
-    columns: Annotated[int, Field(ge=1, le=65_536)] = 256
-    """Columns of the array."""
-    dataflow: Literal["output-stationary", "weight-stationary", "input-stationary"] = "output-stationary"
-    """What stays in the array while the rest streams through."""
-    clock: Frequency | None = None
-    """Clock of the array; that of the NPU if not given. SMs set aside for communication slow it in proportion."""
-    tile: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    """Results along each side of the square tiles that matrix products are computed in, each of which reads its
-    operands from main memory; if not given, every operand is read once."""
 
 
 GpuName = Literal["p100", "v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100", "h200", "b200", "gb200"]
@@ -74,7 +54,7 @@ class Npu(Section):
     @property
     def is_peak_given(self) -> bool:
         """Whether the rate of kernels does not follow from their data type."""
-        return "peak" in self.model_fields_set or self.compute.kind != "roofline"
+        return "peak" in self.model_fields_set or not self.compute.depends_on_type
 
     @property
     def title(self) -> str:

@@ -26,6 +26,7 @@ from syncline.models.evaluate import ParameterError
 from syncline.networks import NetworkSection
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.schema import explain
+from syncline.schema.compute import TABLE_ACCEPTED, type_of
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
     Calibration,
@@ -41,6 +42,7 @@ from syncline.schema.parallel import Parallel
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.section import Violation
 from syncline.schema.workloads import (
+    DEFAULT_ELEMENT,
     OF_TABLES,
     ROOTED,
     CollectiveWorkload,
@@ -100,6 +102,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _tables(parts)
     yield from _background(parts)
     yield from _precision(parts)
+    yield from _measured(parts)
     yield from _kinds(parts)
     yield from _plans(parts)
     yield from _number_widths(parts)
@@ -322,6 +325,20 @@ def _precision(parts: Parts) -> Iterator[Violation]:
     elif precision not in GPUS[npu.gpu].peaks:
         message = f"the {npu.title} has no units for this data type"
         yield Violation(path, message, one_of(GPUS[npu.gpu].peaks))
+
+
+def _measured(parts: Parts) -> Iterator[Violation]:
+    """Times from a table need one, with products of the data type of the workload."""
+    if parts.npu is None or parts.npu.compute.kind != "table":
+        return
+    path, table, workload = ("npu", "compute", "table"), parts.npu.compute.measured, parts.workload
+    if table is None:
+        yield Violation(path, "the compute model table needs this", TABLE_ACCEPTED)
+    elif workload is not None:
+        precision = type_of(getattr(workload, "precision", None), getattr(workload, "element", DEFAULT_ELEMENT))
+        if table.type_for(precision) is None:
+            message = f"the table has no products in {precision}"
+            yield Violation(path, message, f"a table with some; this one has {one_of(table.types())}")
 
 
 def _kinds(parts: Parts) -> Iterator[Violation]:

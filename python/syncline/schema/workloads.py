@@ -118,7 +118,8 @@ class ModelWorkload(Section):
     @property
     def evaluated(self) -> Model:
         """The model for the batch of an NPU. Raises the errors of `evaluate.evaluate`."""
-        return evaluate.evaluate(self.file, self.batch, self.sequence, self.parameters)
+        sequence = self.sequence if self.file.has_sequence else None  # which has no effect, and is refused as such
+        return evaluate.evaluate(self.file, self.batch, sequence, self.parameters)
 
     @property
     def tokens(self) -> int | None:

@@ -98,7 +98,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
     let mut kernels = 0;
     let nothing = vec![Demand { iterations, ..Demand::default() }; spec.families.len().max(1)];
     let mut demands = Vec::new();
-    let mut compute_ps: f64 = 0.0;
+    let (mut compute_ps, mut outside) = (0.0f64, 0);
     for (number, class) in graph.classes.iter().enumerate() {
         let mut nodes = Vec::new();
         let mut compute = 0.0;
@@ -116,6 +116,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
             match &work {
                 Work::Compute(cost) => {
                     compute += npu.time(cost).0 as f64;
+                    outside += npu.outside(cost);
                     computing += 1;
                 }
                 Work::Collective { family, kind, root, size } => {
@@ -161,7 +162,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
     demands.push(nothing);
     let source = Box::new(Listed::new(layers, classes));
     let all = Demand { iterations, ..Demand::default() };
-    Ok(Job { demands, classes: of_classes, uses, sends, kernels, compute_ps, ..Job::of_all(source, all, npu) })
+    Ok(Job { demands, classes: of_classes, uses, sends, kernels, compute_ps, outside, ..Job::of_all(source, all, npu) })
 }
 
 /// The rows of a table of costs. Refuses matrix products whose operations are not those of their kernel: compute models that know

@@ -92,7 +92,7 @@ pub(super) fn several(spec: &Spec, placed: &[PlacedJobSpec], drain: bool) -> Res
     let mut parts: Vec<Part> = Vec::new();
     let mut layers: Vec<Layer> = Vec::new();
     let (mut classes, mut uses, mut sends, mut demands) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (mut iterations, mut kernels, mut compute_ps) = (0, 0, 0.0f64);
+    let (mut iterations, mut kernels, mut compute_ps, mut outside) = (0, 0, 0.0f64, 0);
     let mut models = None;
     let families = placed.iter().map(|placed| placed.families.len()).sum::<usize>();
     let mut first_family = 0;
@@ -131,6 +131,7 @@ pub(super) fn several(spec: &Spec, placed: &[PlacedJobSpec], drain: bool) -> Res
         iterations = iterations.max(of.iterations);
         kernels = kernels.max(of.kernels);
         compute_ps = compute_ps.max(of.compute_ps);
+        outside += of.outside;
         models.get_or_insert((of.npu, of.background));
         let (name, source) = (placed.name.clone(), of.source);
         let first = first_family as u8; // families are few, which is checked where they are counted
@@ -141,5 +142,5 @@ pub(super) fn several(spec: &Spec, placed: &[PlacedJobSpec], drain: bool) -> Res
         return Err(Refusal::of("job.jobs", "there is no job").accepting("at least one").into());
     };
     let source = Box::new(Several { parts, layers, classes: classes.len() as u16 });
-    Ok(Job { source, iterations, drain, npu, background, demands, classes, uses, sends, kernels, compute_ps })
+    Ok(Job { source, iterations, drain, npu, background, demands, classes, uses, sends, kernels, compute_ps, outside })
 }

@@ -1,6 +1,7 @@
 //! What is run: a collective, or the training of a model.
 
 use super::CollectiveSpec;
+use super::compute::ComputeSpec;
 use super::graph::{FamilySpec, GraphSpec};
 use crate::endpoints::LoadSpec;
 use serde::Deserialize;
@@ -250,48 +251,4 @@ pub enum KernelsSpec {
     All,
     /// Those of operators with weights only.
     Weighted,
-}
-
-/// What the compute engine of an NPU has left beside communication.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ComputeSpec {
-    /// Peak rate of the SMs that compute has.
-    pub flops_per_s: f64,
-    /// Memory bandwidth that compute has.
-    pub memory_bytes_per_s: f64,
-    /// Factor on the time of every kernel.
-    pub scale: f64,
-    /// A systolic array in place of the SMs.
-    #[serde(default)]
-    pub array: Option<ArraySpec>,
-    /// Results along each side of a tile of a matrix product; every operand is read once if left out.
-    #[serde(default)]
-    pub tile: Option<std::num::NonZeroU32>,
-}
-
-/// A systolic array.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ArraySpec {
-    /// Rows of processing elements.
-    pub rows: u32,
-    /// Columns of processing elements.
-    pub columns: u32,
-    /// What stays in them.
-    pub dataflow: DataflowSpec,
-    /// Cycles per second that compute has.
-    pub clock_hz: f64,
-}
-
-/// What stays in the elements of a systolic array.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum DataflowSpec {
-    /// Sums.
-    OutputStationary,
-    /// Weights.
-    WeightStationary,
-    /// Inputs.
-    InputStationary,
 }

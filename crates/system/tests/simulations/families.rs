@@ -36,7 +36,7 @@ pub fn class(name: &str, npus: impl IntoIterator<Item = u32>, nodes: Vec<GraphNo
 }
 
 pub fn compute() -> ComputeSpec {
-    ComputeSpec { flops_per_s: 1e12, memory_bytes_per_s: 1e12, scale: 1.0, array: None, tile: None }
+    ComputeSpec { flops_per_s: 1e12, memory_bytes_per_s: 1e12, scale: 1.0, ..ComputeSpec::default() }
 }
 
 pub fn collectives() -> CollectiveSpec {

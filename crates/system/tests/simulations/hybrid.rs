@@ -5,14 +5,15 @@ use crate::support::{
     CYCLE_PS, ace_torus, all_reduce, baseline, dim, dims, exact_networks, fingerprint, ideal, run, switch_offload,
 };
 use crate::training::column;
+use std::num::NonZeroU32;
 use syncline_system::spec::{
-    AlgorithmSpec, ArraySpec, BlockSpec, BucketSpec, ChunkingSpec, CollectiveKindSpec, ComputeSpec, DataflowSpec,
-    EndpointSpec, FlowSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    AlgorithmSpec, ArraySpec, BlockSpec, BucketSpec, ChunkingSpec, CollectiveKindSpec, ComputeModelSpec, ComputeSpec,
+    DataflowSpec, EndpointSpec, FlowSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
 };
 use syncline_system::{Results, Values, run_spec};
 
 fn compute(memory_bytes_per_s: f64) -> ComputeSpec {
-    ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s, scale: 1.0, array: None, tile: None }
+    ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s, scale: 1.0, ..ComputeSpec::default() }
 }
 
 fn model(spec: &mut Spec, name: &str, batch: u32, strategy: StrategySpec) {
@@ -231,8 +232,9 @@ fn an_array_times_what_it_multiplies() {
     let roofline = run(&spec).summary.compute_ps;
     if let JobSpec::Training { compute, .. } = &mut spec.job {
         let dataflow = DataflowSpec::OutputStationary;
-        compute.array =
-            Some(ArraySpec { rows: 128, columns: 128, dataflow, clock_hz: 120e12 / f64::from(2 * 128 * 128) });
+        let clock_hz = 120e12 / f64::from(2 * 128 * 128);
+        let array = ArraySpec { rows: 128, columns: 128, dataflow, clock_hz, arrays: NonZeroU32::MIN, sram: None };
+        compute.model = ComputeModelSpec::Systolic(array);
     }
     let array = run(&spec);
     // The same peak, but 64 rows of samples fill half of the array, and folds have to be filled and emptied.

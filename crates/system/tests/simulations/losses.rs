@@ -44,7 +44,7 @@ fn training(endpoint: EndpointSpec) -> Spec {
         drain: true,
         update: true,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 450e9, scale: 1.0, array: None, tile: None },
+        compute: ComputeSpec { flops_per_s: 120e12, memory_bytes_per_s: 450e9, scale: 1.0, ..ComputeSpec::default() },
         background: None,
     };
     spec

@@ -90,7 +90,7 @@ fn spec_on(rings: Vec<DimSpec>, chunk: u64, stragglers: &[(u32, f64)]) -> Spec {
         drain: true,
         update: false,
         stragglers: stragglers.to_vec(),
-        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, array: None, tile: None },
+        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, ..ComputeSpec::default() },
         background: None,
     };
     spec

@@ -25,7 +25,7 @@ pub fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
         drain,
         update: true,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, array: None, tile: None },
+        compute: ComputeSpec { flops_per_s: 1.0, memory_bytes_per_s: 1.0, scale: 1.0, ..ComputeSpec::default() },
         background: None,
     };
     spec
@@ -142,7 +142,7 @@ pub fn resnet(iterations: u32) -> Spec {
         drain: false,
         update: false,
         stragglers: vec![],
-        compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07, array: None, tile: None },
+        compute: ComputeSpec { flops_per_s: 111e12, memory_bytes_per_s: 450e9, scale: 0.07, ..ComputeSpec::default() },
         background: None,
     };
     spec
