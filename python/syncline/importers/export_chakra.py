@@ -1,0 +1,140 @@
+"""The graph of a run as Chakra execution traces, one for each NPU.
+
+Other programs read what the format has: node types, dependencies, durations, `num_ops` and `tensor_size`, and
+collectives with `pg_name`, whose members are in a file of their own in the form of ASTRA-sim. Durations are whole
+microseconds there, and nodes of a stream are in order because control dependencies say so. What the format cannot say
+is in attributes that begin with `syncline_`, so that Syncline reads the same graph back: picoseconds, streams,
+families, and relative ranks.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from syncline.importers import chakra_format
+from syncline.importers.chakra import CONTRIBUTIONS, KINDS, PRIVATE, PS_PER_US
+from syncline.importers.chakra_format import COLLECTIVES
+
+NUMBERS: Final = {kind: COLLECTIVES.index(name) for name, kind in reversed(KINDS.items())}
+"""Types of collectives in Chakra, by their names here."""
+_GATHERED: Final = frozenset(KINDS[name] for name in CONTRIBUTIONS)
+
+
+@dataclass(slots=True)
+class Traces:
+    """What is written: a trace for each NPU, and who is in which communicator."""
+
+    npus: int
+    groups: dict[str, list[int]]
+    """NPUs of communicators by `pg_name`; that of all NPUs has none."""
+    by_npu: dict[int, bytes] = field(default_factory=dict)
+    """Traces of NPUs that have nodes; all others have the empty one."""
+    empty: bytes = b""
+
+    def content(self, npu: int) -> bytes:
+        """The trace of an NPU."""
+        return self.by_npu.get(npu, self.empty)
+
+
+def traces(listing: Mapping[str, Any], npus: int, families: Mapping[str, Any], run: Mapping[str, Any]) -> Traces:
+    """The traces of the graph that the engine has listed, of a run on `npus` NPUs. `families` are those of the graph in
+    the form of a graph file; `run` has its `element`, which collectives are not cut finer than, and its `tail`.
+    """
+    numbers: dict[tuple[int, ...], str] = {}
+    names: list[dict[int, tuple[str, tuple[int, ...]]]] = []
+    everybody = tuple(range(npus))
+    for family in listing["families"]:
+        of_npu: dict[int, tuple[str, tuple[int, ...]]] = {}
+        for group in map(tuple, family["groups"]):
+            name = "" if group == everybody else numbers.setdefault(group, str(len(numbers) + 1))
+            of_npu |= dict.fromkeys(group, (name, group))
+        names.append(of_npu)
+    made = Traces(npus, {name: list(group) for group, name in numbers.items()})
+    known = [family["name"] for family in listing["families"]]
+    for of in listing["classes"]:
+        head = _metadata(families, of, npus, run)
+        for npu in of["npus"]:
+            made.by_npu[npu] = chakra_format.written([head, *_nodes(of, npu, names, known)])
+    made.empty = chakra_format.written([_metadata(families, {"streams": ["in-order"]}, npus, run)])
+    return made
+
+
+def _metadata(families: Mapping[str, Any], of: Mapping[str, Any], npus: int, run: Mapping[str, Any]) -> Any:
+    return chakra_format.metadata(
+        {
+            f"{PRIVATE}families": ("string", json.dumps(families)),
+            f"{PRIVATE}streams": ("string", list(of["streams"])),
+            f"{PRIVATE}class": ("string", of.get("name", "")),
+            f"{PRIVATE}npus": ("uint64", npus),
+            f"{PRIVATE}element": ("uint64", run["element"]),
+            f"{PRIVATE}tail": ("string", run["tail"]),
+        }
+    )
+
+
+def _nodes(
+    of: Mapping[str, Any], npu: int, names: list[dict[int, tuple[str, tuple[int, ...]]]], known: list[str]
+) -> Iterator[Any]:
+    last: dict[int, int] = {}
+    """By stream in order, the last node that computes there."""
+    for number, node in enumerate(of["nodes"]):
+        order: list[int] = []
+        if node["op"] == "compute" and of["streams"][node["stream"]] == "in-order":
+            order = [last[node["stream"]]] if node["stream"] in last else []
+            last[node["stream"]] = number
+        own: dict[str, tuple[str, Any]] = {f"{PRIVATE}layer": ("string", node["layer"])}
+        if node["pass"] != "forward":
+            own[f"{PRIVATE}pass"] = ("string", node["pass"])
+        yield _node(number, node, (order, node["after"]), npu, (names, known), own)
+
+
+def _node(
+    number: int,
+    node: Mapping[str, Any],
+    deps: tuple[list[int], list[int]],
+    npu: int,
+    families: tuple[list[dict[int, tuple[str, tuple[int, ...]]]], list[str]],
+    own: dict[str, tuple[str, Any]],
+) -> Any:
+    op = node["op"]
+    iteration = f"iteration {node['iteration']} " if node["iteration"] else ""
+    title = f"{iteration}{node['layer']} {node['pass']}"
+    attrs: dict[str, tuple[str, Any]] = {"is_cpu_op": ("bool", False)}
+    if op == "compute":
+        attrs |= {"num_ops": ("uint64", node["flops"]), "tensor_size": ("uint64", node["bytes"])}
+        own |= {f"{PRIVATE}ps": ("uint64", node["time_ps"]), f"{PRIVATE}stream": ("uint32", node["stream"])}
+        made = chakra_format.node(number, title, "COMP_NODE", deps, attrs | own)
+        # At least one microsecond where there is any time: nodes without a duration may be taken for unknown.
+        made.duration_micros = max(round(node["time_ps"] / PS_PER_US), int(node["time_ps"] > 0))
+        return made
+    names, known = families
+    group_name, group = names[node["family"]][npu]
+    own[f"{PRIVATE}family"] = ("string", known[node["family"]])
+    if group_name:
+        attrs["pg_name"] = ("string", group_name)
+    if op in ("send", "recv"):
+        rank = group.index(npu)
+        peer = group[(rank + node["peer"]) % len(group)]
+        source, target = (npu, peer) if op == "send" else (peer, npu)
+        attrs |= {"comm_src": ("int64", source), "comm_dst": ("int64", target), "comm_tag": ("int64", node["tag"])}
+        attrs["comm_size"] = ("int64", node["bytes"])
+        own[f"{PRIVATE}peer"] = ("sint64", node["peer"])
+        kind = "COMM_SEND_NODE" if op == "send" else "COMM_RECV_NODE"
+        return chakra_format.node(number, f"{title} {op}", kind, deps, attrs | own)
+    if op == "exchange":
+        ranks = len(group)
+        first = group.index(npu) * ranks
+        sent = sum(node["bytes"][first : first + ranks])
+        attrs |= {"comm_type": ("int64", NUMBERS["all-to-all"]), "comm_size": ("int64", sent)}
+        own |= {f"{PRIVATE}sizes": ("uint64", list(node["bytes"]))}
+        return chakra_format.node(number, f"{title} exchange", "COMM_COLL_NODE", deps, attrs | own)
+    size = node["bytes"]
+    said = -(-size // len(group)) if node["kind"] in _GATHERED else size
+    attrs |= {"comm_type": ("int64", NUMBERS[node["kind"]]), "comm_size": ("int64", said)}
+    if node["kind"] in ("broadcast", "reduce", "gather", "scatter"):
+        attrs["comm_src"] = ("int64", node["root"])
+    own |= {f"{PRIVATE}bytes": ("uint64", size)}
+    return chakra_format.node(number, f"{title} {node['kind']}", "COMM_COLL_NODE", deps, attrs | own)
