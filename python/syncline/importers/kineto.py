@@ -3,7 +3,8 @@
 *Streams.* Each stream of the GPU is one here, in order; the main one is that with the most compute. Each thread of the
 host that launches kernels is one, too: between two launches it takes as long as was measured.
 *Waits.* A kernel waits for its launch and for what is before it in its stream. A collective waits for the compute that
-was launched before it (PyTorch has the stream of a process group wait for the current one). That another kernel waits
+was launched last before it and had ended when it began (PyTorch has the stream of a process group wait for the current
+one). That another kernel waits
 for a collective is said by `cuda_sync` events, or seen: it begins after a gap in which nothing else held it. A call
 that synchronises waits for what has been launched. What is left of a gap is kept, as a node on a stream of its own.
 *Collectives.* Kernels of NCCL are replaced by the collective that their arguments, or those of the
@@ -49,7 +50,7 @@ LEAST_GAP_PS: Final = 1_000_000
 """The shortest gap from which a wait for a collective is inferred: a microsecond."""
 MOST_STREAMS: Final = 120
 MOST_LOOKED_AT: Final = 64
-"""Collectives among which that is looked for for which a kernel has waited: the last so many."""
+"""Among so many of the last nodes of either kind, that is looked for for which another one has waited."""
 
 
 @dataclass(slots=True)
@@ -130,8 +131,8 @@ class _Begun:
     """The last item of each stream."""
     communication: list[tuple[str, Item]] = field(default_factory=list)
     """Collectives and messages with their streams."""
-    _computing: dict[str, tuple[int, Item]] = field(default_factory=dict)
-    """The last compute of each stream, and its place among all of them."""
+    computing: list[tuple[str, Item]] = field(default_factory=list)
+    """Compute with its streams."""
     _launched: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """By stream, when each item was launched, and its number."""
     _syncs_seen: dict[str, int] = field(default_factory=dict)
@@ -140,15 +141,7 @@ class _Begun:
         """One more, the last of its stream."""
         self.last[stream] = item
         self._launched.setdefault(stream, []).append((when, item.number))
-        if isinstance(item.work, Time):
-            self._computing[stream] = (item.number, item)
-        else:
-            self.communication.append((stream, item))
-
-    def current(self, stream: str) -> set[int]:
-        """The compute that was launched last on another stream."""
-        others = [number for other, (number, _) in self._computing.items() if other != stream]
-        return {max(others)} if others else set()
+        (self.computing if isinstance(item.work, Time) else self.communication).append((stream, item))
 
     def waited_for(self, event: Event, stream: str) -> set[int]:
         """The nodes that an event waits for by `cuda_sync` events which no earlier one of its stream has seen: the last
@@ -257,7 +250,7 @@ class _Rank:
                 after.add(number)
                 free = max(free, self.ends[number])
             if not isinstance(work, Time):
-                after |= begun.current(stream)
+                after |= self._current(event, stream, begun)
             elif event.start - free >= LEAST_GAP_PS:
                 held = self._held_by(event, stream, begun, free)
                 if held is not None:
@@ -299,6 +292,13 @@ class _Rank:
         self.ends[item.number] = event.end
         called[event.index] = item.number
         last_of_thread[event.thread] = item.number
+
+    def _current(self, event: Event, stream: str, begun: _Begun) -> set[int]:
+        """The compute of another stream that was launched last before a collective, and had ended when that began."""
+        for other, item in reversed(begun.computing[-MOST_LOOKED_AT:]):
+            if other != stream and self.ends[item.number] <= event.start:
+                return {item.number}
+        return set()
 
     def _held_by(self, event: Event, stream: str, begun: _Begun, free: int) -> int | None:
         """The communication of another stream that ended last before an event began, while nothing else held it."""

@@ -33,23 +33,22 @@ def of(arguments: Sequence[str], suffixes: Sequence[str]) -> Files:
     for argument in arguments:
         found += _meant(argument, numbered, suffixes)
     by_npu: dict[int, Path] = {}
-    names: set[str] = set()
     matches = [(path, numbered.fullmatch(path.name)) for path in found]
     if not any(match for _, match in matches):
         named = {re.sub(rf"(?:{ends})$", "", path.name) for path in found}
         return Files(sorted(named)[0], dict(enumerate(found)))
+    names = {match[1] for _, match in matches if match is not None}
+    if len(names) > 1:
+        accepted = " or ".join(shown(name) or "" for name in sorted(names)[:MOST_LISTED])
+        raise command_line("FILE", arguments[0], "these are files of several traces", f"one prefix: {accepted}")
     for path, match in matches:
         if match is None:
             message = "this file has no number, and others have one"
             raise _refused(path, message, f"names such as trace.0{suffixes[0]}")
         number = int(match[2])
-        names.add(match[1])
         if number in by_npu:
             raise _refused(path, f"NPU {number} has another file: {by_npu[number]}", "a file for each NPU")
         by_npu[number] = path
-    if len(names) > 1:
-        accepted = " or ".join(shown(name) or "" for name in sorted(names)[:MOST_LISTED])
-        raise command_line("FILE", arguments[0], "these are files of several traces", f"one prefix: {accepted}")
     if len(by_npu) > MOST_NPUS:
         raise command_line("FILE", arguments[0], f"{len(by_npu)} files", f"up to {MOST_NPUS}")
     return Files(names.pop(), dict(sorted(by_npu.items())))
