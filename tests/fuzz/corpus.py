@@ -193,6 +193,13 @@ Connections 2
 7->3 id 9 start 2000000 size 1
 """
 POINTS: Final = "# sizes\n0 0\n1000, 50.5\n20000 97\n30000,100\n"
+MODULE: Final = """\
+{"format": "syncline-fx", "version": 1, "module": "Net", "operators": [
+ {"name": "up", "op": "linear", "layer": "up", "inputs": [[8, 16]], "output": [8, 64], "weight": [64, 16],
+  "parameters": 1088, "element": 4, "groups": 1},
+ {"name": "act", "op": "elementwise", "layer": "act", "inputs": [[8, 64]], "output": [8, 64], "weight": null,
+  "parameters": 0, "element": 4, "groups": 1}]}
+"""
 TRAFFIC: Final = """\
 name: traffic
 topology: {file: tree.topo}
@@ -365,6 +372,7 @@ FILES: Final = {
     "schedule.json": SCHEDULE,
     "plan.xml": XML,
     "mscclpp.json": MSCCLPP,
+    "module.json": MODULE,
     "measured.log": MEASURED,
     "measured.csv": TABLE,
 }

@@ -33,7 +33,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def network(*sizes: int, block: str = "Ring") -> str:
     """Rings of 50 GB/s and 500 ns."""
-    lists = {
+    lists: dict[str, list[Any]] = {
         "topology": [block] * len(sizes),
         "npus_count": list(sizes),
         "bandwidth": [50.0] * len(sizes),

@@ -42,11 +42,13 @@ def call(name: str, start: float, dur: float, correlation: int = 0, thread: int 
     }
 
 
-def nccl(start: float, dur: float, name: str = "allreduce", ranks: str = "[0, 1]", **args: Any) -> Event:
+def nccl(start: float, dur: float, name: str = "allreduce", args: Event | None = None, ranks: str = "[0, 1]") -> Event:
     """A kernel of NCCL."""
     said = {"Collective name": name, "In msg nelems": 1000, "Out msg nelems": 2000, "dtype": "Float"}
     more = {"Process Group Name": "0", "Process Group Ranks": ranks, "Group size": 2}
-    return kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", start, dur, 20, **{**said, **more, **args})
+    return kernel(
+        "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", start, dur, 20, **{**said, **more, **(args or {})}
+    )
 
 
 def profile(rank: int, events: list[Event], ranks: int = 2, **info: Any) -> None:
@@ -113,11 +115,11 @@ def test_a_faster_kernel_would_let_the_host_go_on_earlier(syncline_command: Comm
     assert total_s(syncline_command) == pytest.approx(110e-6, abs=1e-9)
 
 
-def ddp(rank: int, start: float, **args: Any) -> list[Event]:
+def ddp(start: float) -> list[Event]:
     """Backward, an all-reduce beside it, and an optimiser step that waits for both."""
     return [
         kernel("backward 1", start, 50),
-        nccl(start + 51, 70, **args),
+        nccl(start + 51, 70),
         kernel("backward 2", start + 50, 30),
         kernel("step", start + 121, 5),
     ]
@@ -125,7 +127,7 @@ def ddp(rank: int, start: float, **args: Any) -> list[Event]:
 
 def test_kernels_wait_for_collectives_and_these_for_what_was_launched_before(syncline_command: Command) -> None:
     for rank in range(2):
-        profile(rank, ddp(rank, 1000.0 * rank))
+        profile(rank, ddp(1000.0 * rank))
     (of,) = graph(syncline_command, "--topology", "Ring(2, rate=1GB/s, latency=0s)")["classes"].values()
     nodes = {node["name"]: node for node in of["nodes"]}
     (name,) = (name for name in nodes if name.startswith("nccl"))
@@ -167,7 +169,7 @@ def test_what_a_collective_is_may_be_said_by_the_host(syncline_command: Command)
 def test_messages_and_barriers(syncline_command: Command) -> None:
     names = {0: ("send", {"Dst Rank": 1}), 1: ("recv", {"Src Rank": 0, "Out msg nelems": 1000})}
     for rank, (name, args) in names.items():
-        profile(rank, [kernel("k", 0, 5), nccl(6, 9, name, **args), nccl(20, 1, "barrier")])
+        profile(rank, [kernel("k", 0, 5), nccl(6, 9, name, args), nccl(20, 1, "barrier")])
     found = graph(syncline_command)
     works = [next(node for node in of["nodes"] if rank in node) for rank, of in zip(
         ("send", "recv"), found["classes"].values(), strict=True
@@ -194,7 +196,7 @@ def test_ranks_without_a_profile_are_like_the_next_one_below(syncline_command: C
 
 def test_uneven_all_to_alls_take_the_largest_size(syncline_command: Command) -> None:
     for rank in range(2):
-        profile(rank, [kernel("k", 0, 5), nccl(6, 9, "all_to_allv", **{"In msg nelems": 100 + rank})])
+        profile(rank, [kernel("k", 0, 5), nccl(6, 9, "all_to_allv", {"In msg nelems": 100 + rank})])
     (of,) = graph(syncline_command)["classes"].values()
     assert next(node["collective"]["size"] for node in of["nodes"] if "collective" in node) == "404B"
 
@@ -203,7 +205,7 @@ def test_groups_may_be_listed_beside_the_events(syncline_command: Command) -> No
     config = [{"pg_name": "5", "ranks": [1, 0], "pg_size": 2}]
     args = {"Process Group Ranks": "[0, ..., 1]", "Process Group Name": "5"}
     for rank in range(2):
-        profile(rank, [kernel("k", 0, 5), nccl(6, 9, **args)], pg_config=config)
+        profile(rank, [kernel("k", 0, 5), nccl(6, 9, args=args)], pg_config=config)
     assert list(graph(syncline_command)["families"]) == ["group 1,0"]
 
 
@@ -223,12 +225,12 @@ def test_profiles_may_be_compressed(syncline_command: Command) -> None:
         ([kernel("k", 0, 5), 7], {}, "traceEvents.2: this is no event"),
         ([kernel("k", 0, 5)], {"world_size": 0}, "distributedInfo: these are no rank and world_size"),
         (
-            [nccl(0, 5, dtype="Quad")],
+            [nccl(0, 5, args={"dtype": "Quad"})],
             {},
             "traceEvents.1: ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*): it does",
         ),
         ([nccl(0, 5, ranks="[0, 9]")], {}, "rank 0 is not in its process group"),
-        ([nccl(0, 5, ranks="[1, ..., 9]", **{"Group size": 7})], {}, "nobody says who is in process group 0"),
+        ([nccl(0, 5, args={"Group size": 7}, ranks="[1, ..., 9]")], {}, "nobody says who is in process group 0"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )
