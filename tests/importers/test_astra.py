@@ -169,6 +169,18 @@ def test_text_workloads_are_taken_as_they_are(syncline_command: Command) -> None
     assert "astra_text: workload.txt" in Path("out/experiment.yaml").read_text()
 
 
+@pytest.mark.parametrize("kinds", [["all-reduce"], ["all-to-all"], ["all-reduce", "all-to-all"], []])
+def test_algorithms_are_those_of_the_collectives_that_there_are(kinds: list[str], syncline_command: Command) -> None:
+    nodes = [
+        wire.node(n, COLL, kind, attrs={"comm_type": KINDS[kind], "comm_size": 800}) for n, kind in enumerate(kinds)
+    ]
+    directory([*nodes, wire.node(9, 4, us=1)], 4, system={"all-to-all-implementation": ["direct"]})
+    assert time_ns(syncline_command) > 0
+    text = Path("out/experiment.yaml").read_text()
+    assert ("algorithm: direct" in text) == (kinds == ["all-to-all"])
+    assert ("all-to-all: direct" in text) == (len(kinds) == 2)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

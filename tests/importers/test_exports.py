@@ -142,10 +142,11 @@ def test_traces_are_what_other_programs_read(syncline_command: Command) -> None:
     assert all("pg_name" not in node.attrs for node in reduced)
     parameters = 11_689_512
     assert sum(node.attrs["comm_size"] for node in reduced) == pytest.approx(2 * 2 * parameters, rel=0.01)
+    # Updates come before the next forward, so that iterations differ and the trace has both.
     (before,) = document(syncline_command("run", "e.yaml", "--json"))["runs"]
-    total_us = sum(node.us for node in computing)
+    total_us, total_ps = sum(node.us for node in computing), sum(node.attrs["syncline_ps"] for node in computing)
     assert total_us == pytest.approx(before["compute_time_s"] * 1e6, abs=0.5 * len(computing))
-    assert sum(node.attrs["syncline_ps"] for node in computing) == pytest.approx(before["compute_time_s"] * 1e12)
+    assert total_ps == pytest.approx(before["compute_time_s"] * 1e12, abs=0.5)
     assert {path.name for path in Path("traces").iterdir()} == {f"model.{npu}.et" for npu in range(4)}
 
 
@@ -202,7 +203,7 @@ def test_a_profile_has_the_kernels_of_the_run(syncline_command: Command) -> None
         assert all(end <= start + 1e-9 for (_, end), (start, _) in pairwise(spans))
     ended = syncline_command("import", "kineto", "traces", "--like", "e.yaml", "-o", "again")
     assert ended.status == 0, ended.err
-    assert "ranks 0, 3 have no profile" in Path("again/experiment.yaml").read_text()
+    assert "rank 3: no profile, taken as equal to rank 2" in Path("again/experiment.yaml").read_text()
 
 
 def test_what_cannot_be_exported_is_refused(syncline_command: Command) -> None:
@@ -224,7 +225,7 @@ def test_damaged_additions_are_refused(syncline_command: Command) -> None:
     path = Path("traces/model.0.et")
     data = path.read_bytes()
     for old, new, said in (
-        (b'"groups": [[0, 1', b'"groups": [[0, 0', "NPU 1 is in no communicator of family all"),
+        (b'"along": [0, 1', b'"along": [0, 9', "the families in the metadata are not legal: no such grid"),
         (b'{"all": {"mem', b'{"all": {"mum', "the families in the metadata are not legal"),
         (b'{"all"', b'{"all', "the attributes syncline_... of the metadata are damaged"),
     ):

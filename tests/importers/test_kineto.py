@@ -189,7 +189,7 @@ def test_ranks_without_a_profile_are_like_the_next_one_below(syncline_command: C
     ]
     assert found["classes"]["all NPUs"]["npus"] == "0-7"
     text = Path("out/experiment.yaml").read_text()
-    assert "ranks 1, 2, 3, 4, 5, 6, 7 have no profile: taken as equal to rank 0" in text
+    assert "rank 1, 2, 3, 4, 5, 6, 7: no profile, taken as equal to rank 0" in text
     profile(0, [kernel("k", 0, 5), nccl(6, 9, ranks="[0, 3]")], ranks=8)
     assert "has no pattern" in refused(syncline_command)
 

@@ -148,15 +148,21 @@ def _chakra(variant: Variant, warnings: list[str]) -> list[tuple[str, bytes]]:
     npus = experiment.topology.npus
     if npus > MOST_FILES:
         raise command_line("EXPERIMENT", variant.name, f"traces of {npus} NPUs", f"up to {MOST_FILES}")
-    listing = engine.listing(variant)
+    listing, iterations = export_chakra.repeated(engine.listing(variant))
     families = _families(experiment, listing)
+    if iterations < experiment.iterations and experiment.is_training:
+        warnings.append("iterations are not alike: the traces hold all of them as one")
     if experiment.training.stragglers:
         warnings.append("traces say nothing of training.stragglers: times are those of an NPU that is none")
     if experiment.shares:
         warnings.append("times are those of NPUs that only compute; in the run, communication slows them down")
     if len(listing["families"]) == 1 and experiment.members is not None and len(experiment.grid) > 1:
         warnings.append("groups are written as lines: a graph file has no groups with a grid of their own")
-    run = {"element": experiment.workload.element, "tail": experiment.tail if experiment.is_training else "drain"}
+    run = {
+        "element": experiment.workload.element,
+        "tail": experiment.tail if experiment.is_training else "drain",
+        "iterations": iterations,
+    }
     traces = export_chakra.traces(listing, npus, families, run)
     files = [(f"{npu}.et", traces.content(npu)) for npu in range(npus)]
     if traces.groups:
@@ -167,7 +173,8 @@ def _chakra(variant: Variant, warnings: list[str]) -> list[tuple[str, bytes]]:
 def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, Any]:
     """The families of the run in the form of a graph file."""
     from syncline.importers.assemble import groups_of
-    from syncline.schema.workloads import AstraWorkload, GraphWorkload
+    from syncline.schema.workloads import GraphWorkload
+    from syncline.topology import Topology
 
     if isinstance(experiment.workload, GraphWorkload):
         graph = experiment.workload.file.graph
@@ -176,11 +183,12 @@ def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, A
             for name, family in graph.families.items()
         }
     found: dict[str, Any] = {}
-    sizes = experiment.grid if experiment.members is None else []
+    is_product = isinstance(experiment.topology, Topology) and experiment.members is None
+    sizes = experiment.grid if is_product else []
     for family in listing["families"]:
         members: dict[str, Any] = {"groups": family["groups"]}
-        if isinstance(experiment.workload, AstraWorkload) and len(listing["families"]) > 1:
-            # Its families extend along dimensions, whose rings they use.
+        if len(sizes) > 1:
+            # Communicators along dimensions use their rings in both directions.
             wanted = sorted(tuple(group) for group in family["groups"])
             for mask in range(1, 2 ** min(len(sizes), 8)):
                 grid = {"grid": list(sizes), "along": [dim for dim in range(len(sizes)) if mask >> dim & 1]}

@@ -141,7 +141,9 @@ def _asked(
         refuse("--topology", topology, f"{other} says the topology", "one of the two")
     if problems:
         raise InputError(problems)
-    return Asked(topology, groups, times, backend, like, named, npus)
+    from syncline.importers import similar
+
+    return Asked(topology, groups, times, backend, None if like is None else similar.read(like), named, npus)
 
 
 PARTS: Final = ("workload", "system", "network", "memory")
@@ -201,7 +203,8 @@ def _print(imported: Imported, written: dict[str, str]) -> None:
     rows += list(written.items())
     tables.show(tables.pairs(imported.name, rows))
     for difference in imported.differences:
-        print(f"differs: {difference.what}: {difference.here}", file=sys.stderr)
+        said = f"in ASTRA-sim {difference.there}; here {difference.here}"
+        print(f"differs: {difference.what}: {said}", file=sys.stderr)
     for assumption in imported.assumptions:
         print(f"assumed: {assumption}", file=sys.stderr)
     print(f"run it with: syncline run {written['experiment']}", file=sys.stderr)

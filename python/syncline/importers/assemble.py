@@ -11,6 +11,7 @@ Names may differ; those of the first NPU are taken.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,9 +57,11 @@ def assemble(
     groups: Mapping[str, Sequence[int]],
     families: Mapping[str, dict[str, Any]] | None = None,
     npus: int | None = None,
+    dims: Sequence[int] = (),
 ) -> Assembled:
     """The graph of traces, one for each NPU, with communicators by name. `families` are those that are known by name,
-    in the form of a graph file; collectives of others are looked for in `groups` and in the traces' own. Raises
+    in the form of a graph file; collectives of others are looked for in `groups` and in the traces' own. `dims` are
+    NPUs along each dimension of a product topology, if that is what there is. Raises
     [`InputError`] with what is wrong with traces: missing dependencies, cycles, what nobody receives.
     """
     problems: list[Problem] = []
@@ -74,7 +77,7 @@ def assemble(
     _check_messages(traces, ordered, members_of_given, count, problems)
     _check_collectives(traces, ordered, known, members_of_given, problems)
     _raise(problems)
-    found, family_of = _families(used, known, given)
+    found, family_of = _families(used, known, given, dims)
     if len(found) > MOST_FAMILIES:
         message = f"the communicators need {len(found)} families"
         raise InputError([Problem(traces[0].file, None, "", None, message, f"up to {MOST_FAMILIES}")])
@@ -108,6 +111,10 @@ def _ordered(trace: Trace, problems: list[Problem]) -> list[Item]:
                 problems.append(trace.problem(item, message, "nodes of the same file"))
             followers[number].append(item.number)
         waits[item.number] = len(needed)
+        for number in item.after_previous:
+            if number not in by_number:
+                message = f"it waits for node {number} of the iteration before, which is not in the file"
+                problems.append(trace.problem(item, message, "nodes of the same file"))
     if not is_whole or len(by_number) < len(trace.items):
         return []
     if trace.in_file_order:
@@ -220,7 +227,10 @@ def _used(
 
 
 def _families(
-    used: Mapping[str, int], known: Mapping[str, tuple[int, ...]], given: Mapping[str, dict[str, Any]]
+    used: Mapping[str, int],
+    known: Mapping[str, tuple[int, ...]],
+    given: Mapping[str, dict[str, Any]],
+    dims: Sequence[int],
 ) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """The families of a graph file, and the family of each communicator."""
     families: dict[str, dict[str, Any]] = dict(given)
@@ -230,7 +240,10 @@ def _families(
     for name, place in used.items():
         members = known[name]
         if name == WORLD:
-            families[WORLD] = {"members": {"groups": [_listed(members)]}}
+            # Communicators along dimensions use their rings in both directions.
+            is_product = len(dims) > 1 and math.prod(dims) == len(members)
+            grid = {"grid": list(dims), "along": list(range(len(dims)))}
+            families[WORLD] = {"members": grid if is_product else {"groups": [_listed(members)]}}
             family_of[WORLD] = WORLD
             continue
         of_shape = alike[len(members), place]
@@ -382,7 +395,7 @@ def _classes(
                 item.stream,
                 item.pass_,
                 tuple(sorted({place[number] for number in item.after})),
-                tuple(sorted({place[number] for number in item.after_previous if number in place})),
+                tuple(sorted({place[number] for number in item.after_previous})),
             )
             for item in items
         )

@@ -7,7 +7,7 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from syncline.errors import UNKNOWN_KEY, InputError, Problem, command_line, did_
 from syncline.importers import astra_system, chakra, groups_file, output, ranks
 from syncline.importers.json_text import Text, load
 from syncline.importers.output import Asked, Difference, Imported
+from syncline.schema.workloads import TextFile
 
 MOST_FILES: Final = 20_000
 MOST_DEPTH: Final = 6
@@ -97,7 +98,29 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     made.differences = [*system.differences, *ALWAYS]
     made.assumptions.append(f"network = {asked.backend or 'analytical'} (a directory does not say which backend)")
     _take_workload(made, parts, asked, system, dims)
+    _keep_used(made)
     return made
+
+
+def _keep_used(made: Imported) -> None:
+    """Leaves algorithms out of kinds of collectives that the workload does not have: they would have no effect."""
+    if made.graph is None:
+        kinds = set(TextFile.of("", made.files["workload.txt"].decode("utf-8", "replace")).kinds)
+    else:
+        calls = [node["collective"]["kind"] for node in _nodes(made.graph) if "collective" in node]
+        kinds = {*calls, *("all-reduce" for node in _nodes(made.graph) if "barrier" in node)}
+    collective = made.sections["collective"]
+    own = {kind: name for kind, name in collective.pop("algorithms", {}).items() if kind in kinds}
+    if own and kinds == own.keys() and "per_dimension" not in collective:
+        collective["algorithm"] = own.pop(min(own))
+    own = {kind: name for kind, name in own.items() if name != collective["algorithm"]}
+    if own:
+        collective["algorithms"] = own
+
+
+def _nodes(graph: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for of in graph["classes"].values():
+        yield from of["nodes"]
 
 
 def _take_workload(

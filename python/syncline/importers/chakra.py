@@ -109,6 +109,8 @@ class Own:
     element: int
     tail: str = "drain"
     """What `training.tail` of the run was."""
+    iterations: int = 1
+    """How often the run repeats the nodes."""
     title: str = ""
     """The class of the NPU."""
 
@@ -335,6 +337,7 @@ def _own(attrs: Mapping[str, Any], file: str) -> Own | None:
         return None
     families, streams = attrs[f"{PRIVATE}families"], attrs.get(f"{PRIVATE}streams")
     npus, element, tail = (attrs.get(f"{PRIVATE}{name}") for name in ("npus", "element", "tail"))
+    iterations = attrs.get(f"{PRIVATE}iterations")
     try:
         read = json.loads(families)
     except (ValueError, TypeError, RecursionError):
@@ -348,19 +351,23 @@ def _own(attrs: Mapping[str, Any], file: str) -> Own | None:
         and isinstance(element, int)
         and 0 < element < 2**31
         and tail in ("stop", "drain")
+        and type(iterations) is int
+        and 1 <= iterations <= 10_000
     )
     if not legal or not isinstance(npus, int) or not isinstance(element, int) or not isinstance(streams, list):
         message = f"the attributes {PRIVATE}... of the metadata are damaged"
         raise InputError([Problem(file, None, "metadata", None, message, "those that syncline export-trace writes")])
     _check_families(read, file)
-    return Own(read, streams, npus, element, str(tail), str(attrs.get(f"{PRIVATE}class", "")))
+    return Own(read, streams, npus, element, str(tail), iterations or 1, str(attrs.get(f"{PRIVATE}class", "")))
 
 
 def _check_families(families: Any, file: str) -> None:
     """Refuses families that no graph file may have."""
     from pydantic import TypeAdapter, ValidationError
 
+    from syncline.fabric.allocation import AllocationError
     from syncline.schema.graph_file import Family
+    from syncline.schema.numbers import numbers
 
     try:
         TypeAdapter(dict[str, Family]).validate_python(families)
@@ -369,11 +376,13 @@ def _check_families(families: Any, file: str) -> None:
             members = family["members"]
             grid = members.get("grid") or [1]
             size = max(size, _product(grid))
+            for group in members.get("groups") or []:
+                numbers(group, 2**26)
             if (members.get("groups") is None) == (members.get("grid") is None or members.get("along") is None):
                 raise ValueError("no members")
             if any(dim >= len(grid) for dim in members.get("along") or []) or size > 2**26:
                 raise ValueError("no such grid")
-    except (ValidationError, ValueError, RecursionError) as error:
+    except (ValidationError, AllocationError, ValueError, RecursionError) as error:
         message = f"the families in the metadata are not legal: {str(error).splitlines()[0]}"
         raise InputError([Problem(file, None, "metadata", None, message, "families of a graph file")]) from None
 
@@ -392,6 +401,10 @@ def _take_own(node: _Node, item: Item, own: Own) -> None:
     if item.stream >= max(1, len(own.streams)):
         raise node.refuse(f"there is no stream {item.stream}", f"0 to {len(own.streams) - 1}")
     item.layer, item.pass_ = node.text(f"{PRIVATE}layer") or None, node.text(f"{PRIVATE}pass") or "forward"
+    previous = attrs.get(f"{PRIVATE}previous", [])
+    if not isinstance(previous, list) or not all(type(number) is int for number in previous):
+        raise node.refuse(f"attribute {PRIVATE}previous is no list of nodes", "numbers of nodes")
+    item.after_previous = previous
     work = item.work
     if f"{PRIVATE}ps" in attrs and isinstance(work, Time | Compute):
         item.work = Time(node.number(f"{PRIVATE}ps"))
@@ -423,8 +436,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     files = ranks.of(arguments, SUFFIXES)
     ranks.require_all(files)
     rules = Rules(computed=asked.times == "computed")
-    if asked.topology is not None:
-        rules.dims = output.topology_size(asked.topology)[1]
+    rules.dims = output.dimensions(asked)
     groups = {} if asked.groups is None else groups_file.read(asked.groups)
     found, own = assembled(files, rules, groups)
     assumptions: list[str] = []
@@ -435,7 +447,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     made.sections = output.sections_of_default(asked.backend)
     if own is not None:
         made.workload["element"] = f"{own.element}B"
-        made.sections["training"] = {"iterations": 1, "tail": own.tail}
+        made.sections["training"] = {"iterations": own.iterations, "tail": own.tail}
     made.assumptions += said(rules)
     made.facts = facts(found, len(files.by_npu))
     return made
@@ -477,7 +489,7 @@ def assembled(files: ranks.Files, rules: Rules, groups: Mapping[str, Sequence[in
 
     if own is None:
         gathered(traces, members)
-    return assemble(traces, groups, families, npus), own
+    return assemble(traces, groups, families, npus, rules.dims), own
 
 
 def said(rules: Rules) -> list[str]:

@@ -10,7 +10,7 @@ families, and relative ranks.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -41,7 +41,8 @@ class Traces:
 
 def traces(listing: Mapping[str, Any], npus: int, families: Mapping[str, Any], run: Mapping[str, Any]) -> Traces:
     """The traces of the graph that the engine has listed, of a run on `npus` NPUs. `families` are those of the graph in
-    the form of a graph file; `run` has its `element`, which collectives are not cut finer than, and its `tail`.
+    the form of a graph file; `run` has its `element`, which collectives are not cut finer than, its `tail`, and how
+    often it repeats the nodes (`iterations`).
     """
     numbers: dict[tuple[int, ...], str] = {}
     names: list[dict[int, tuple[str, tuple[int, ...]]]] = []
@@ -62,6 +63,42 @@ def traces(listing: Mapping[str, Any], npus: int, families: Mapping[str, Any], r
     return made
 
 
+def iteration_of(nodes: Sequence[Mapping[str, Any]]) -> tuple[list[dict[str, Any]], int] | None:
+    """The nodes of one iteration, with what they wait for in the iteration before as `after_previous`, and how many
+    iterations there are; nothing if iterations differ by more than the first having none before it.
+    """
+    iterations = max((node["iteration"] for node in nodes), default=0) + 1
+    count = len(nodes) // iterations
+    if count * iterations != len(nodes):
+        return None
+    found: list[dict[str, Any]] = []
+    for place, node in enumerate(nodes):
+        iteration, number = divmod(place, count)
+        here = [other - iteration * count for other in node["after"] if other >= iteration * count]
+        before = [other - (iteration - 1) * count for other in node["after"] if other < iteration * count]
+        plain = {**node, "iteration": 0, "after": here, "after_previous": before}
+        if node["iteration"] != iteration or any(other < 0 for other in before):
+            return None
+        if iteration == 0:
+            found.append(plain)
+        elif iteration == 1 and {**found[number], "after_previous": before} == plain:
+            found[number] = plain
+        elif found[number] != plain:
+            return None
+    return found, iterations
+
+
+def repeated(listing: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """The listing of one iteration of a run, and how many there are; all of them as one if they are not alike."""
+    folded = [iteration_of(of["nodes"]) for of in listing["classes"]]
+    counts = {fold[1] for fold in folded if fold is not None}
+    if None in folded or len(counts) != 1:
+        return dict(listing), 1
+    (count,) = counts
+    pairs = zip(listing["classes"], folded, strict=True)
+    return {**listing, "classes": [{**of, "nodes": fold[0]} for of, fold in pairs if fold is not None]}, count
+
+
 def _metadata(families: Mapping[str, Any], of: Mapping[str, Any], npus: int, run: Mapping[str, Any]) -> Any:
     return chakra_format.metadata(
         {
@@ -71,6 +108,7 @@ def _metadata(families: Mapping[str, Any], of: Mapping[str, Any], npus: int, run
             f"{PRIVATE}npus": ("uint64", npus),
             f"{PRIVATE}element": ("uint64", run["element"]),
             f"{PRIVATE}tail": ("string", run["tail"]),
+            f"{PRIVATE}iterations": ("uint64", run["iterations"]),
         }
     )
 
@@ -86,6 +124,8 @@ def _nodes(
             order = [last[node["stream"]]] if node["stream"] in last else []
             last[node["stream"]] = number
         own: dict[str, tuple[str, Any]] = {f"{PRIVATE}layer": ("string", node["layer"])}
+        if node.get("after_previous"):
+            own[f"{PRIVATE}previous"] = ("uint64", list(node["after_previous"]))
         if node["pass"] != "forward":
             own[f"{PRIVATE}pass"] = ("string", node["pass"])
         yield _node(number, node, (order, node["after"]), npu, (names, known), own)
@@ -126,8 +166,8 @@ def _node(
         return chakra_format.node(number, f"{title} {op}", kind, deps, attrs | own)
     if op == "exchange":
         ranks = len(group)
-        first = group.index(npu) * ranks
-        sent = sum(node["bytes"][first : first + ranks])
+        # The most that a rank sends: other programs want all ranks to agree.
+        sent = max(sum(node["bytes"][first : first + ranks]) for first in range(0, ranks * ranks, ranks))
         attrs |= {"comm_type": ("int64", NUMBERS["all-to-all"]), "comm_size": ("int64", sent)}
         own |= {f"{PRIVATE}sizes": ("uint64", list(node["bytes"]))}
         return chakra_format.node(number, f"{title} exchange", "COMM_COLL_NODE", deps, attrs | own)

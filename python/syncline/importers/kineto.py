@@ -95,7 +95,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     traces += _without_profile(traces, count, assumptions)
     _even_sizes(traces, notes)
     groups = {name: list(members) for trace in traces for name, members in trace.groups.items()}
-    found = assemble(sorted(traces, key=lambda trace: trace.npu), groups, npus=count)
+    found = assemble(sorted(traces, key=lambda trace: trace.npu), groups, npus=count, dims=output.dimensions(asked))
     topology = asked.topology
     if asked.like is None:
         topology = output.checked_topology(topology, count, assumptions)
@@ -386,7 +386,7 @@ def _without_profile(traces: Sequence[Trace], count: int, assumptions: list[str]
         by_model[model.npu].append(rank)
         copies.append(_moved(model, rank, count))
     for npu, followers in by_model.items():
-        assumptions.append(f"ranks {output.npus_text(followers)} have no profile: taken as equal to rank {npu}")
+        assumptions.append(f"rank {output.npus_text(followers)}: no profile, taken as equal to rank {npu}")
     return copies
 
 

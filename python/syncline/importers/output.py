@@ -30,6 +30,16 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class Like:
+    """An experiment whose sections an import takes."""
+
+    label: str
+    folder: Path
+    """Where its relative paths start."""
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """What the command line says beside the files."""
 
@@ -39,7 +49,7 @@ class Asked:
     times: str = "recorded"
     """Whether compute nodes take what was recorded, or what the NPU needs: `recorded` or `computed`."""
     backend: str | None = None
-    like: Path | None = None
+    like: Like | None = None
     """An experiment whose other sections are taken."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Of an ASTRA-sim directory: which file is which."""
@@ -201,6 +211,19 @@ def topology_size(text: str, label: str = "--topology") -> tuple[int, list[int]]
     except TopologyError as error:
         raise command_line(label, text, error.message, error.accepted) from None
     return parsed.npus, [dim.size for dim in parsed.dims] if isinstance(parsed, Topology) else []
+
+
+def dimensions(asked: Asked) -> list[int]:
+    """NPUs along each dimension of the topology that an import is for; none if that is no product. Raises
+    [`InputError`] if what was asked for is no topology.
+    """
+    if asked.topology is not None:
+        return topology_size(asked.topology)[1]
+    if asked.like is None:
+        return []
+    from syncline.importers import similar
+
+    return similar.dimensions(asked.like)
 
 
 def checked_topology(text: str | None, npus: int, assumptions: list[str]) -> str:
