@@ -115,6 +115,21 @@ def test_a_faster_kernel_would_let_the_host_go_on_earlier(syncline_command: Comm
     assert total_s(syncline_command) == pytest.approx(110e-6, abs=1e-9)
 
 
+def test_a_profile_of_an_h100_takes_as_long_as_was_measured(syncline_command: Command) -> None:
+    # Two training steps of a small transformer block under DistributedDataParallel, one rank: PyTorch 2.11, NCCL 2.28.
+    file = Path(__file__).parent / "h100.0.json.gz"
+    ended = syncline_command("import", "kineto", str(file), "-o", "out")
+    assert ended.status == 0, ended.err
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    kernels = [event for event in events if event["cat"] in ("kernel", "gpu_memcpy")]
+    launched = {event["args"]["correlation"] for event in kernels}
+    calls = [e for e in events if e["args"].get("correlation") in launched or e["name"].endswith("Synchronize")]
+    began, ended_at = (f(e["ts"] + e["dur"] * w for e in calls) for f, w in ((min, 0), (max, 1)))
+    (run,) = json.loads(syncline_command("run", "out/experiment.yaml", "--json").out)["runs"]
+    assert run["total_time_s"] * 1e6 == pytest.approx(ended_at - began, rel=1e-3)
+    assert run["compute_time_s"] * 1e6 == pytest.approx(sum(event["dur"] for event in kernels), rel=1e-6)
+
+
 def ddp(start: float) -> list[Event]:
     """Backward, an all-reduce beside it, and an optimiser step that waits for both."""
     return [

@@ -271,8 +271,8 @@ class _Reader:
         if ALGORITHMS[stated.get("all-to-all", main)[0]] == "ring" and "all-to-all" in stated:
             self._note(
                 "all-to-all-implementation: ring",
-                "every NPU passes on what is for others, in N(N-1)/2 steps",
-                "messages go round the ring to their receivers, all at once",
+                "every NPU passes on each block by itself, in N(N-1)/2 messages",
+                "what has further to go is passed on at once, in N-1 messages with the same bytes",
             )
 
 

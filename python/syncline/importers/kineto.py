@@ -1,5 +1,6 @@
 """Profiles of PyTorch as graphs: compute and the host as measured, collectives simulated.
 
+*Threads* of the host wait for the GPU where they call for it, and otherwise as long as was measured for each other.
 *Streams.* Each stream of the GPU is one here, in order; the main one is that with the most compute. Each thread of the
 host that launches kernels is one, too: between two launches it takes as long as was measured.
 *Waits.* A kernel waits for its launch and for what is before it in its stream. A collective waits for the compute that
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -142,6 +143,15 @@ class _Begun:
         self.last[stream] = item
         self._launched.setdefault(stream, []).append((when, item.number))
         (self.computing if isinstance(item.work, Time) else self.communication).append((stream, item))
+
+    def ended(self, time: int, ends: Mapping[int, int]) -> set[int]:
+        """The last item of each stream that had ended at a time: a call may have waited for it, and for no later
+        one."""
+        found: set[int] = set()
+        for launched in self._launched.values():
+            recent = (number for _, number in reversed(launched[-MOST_LOOKED_AT:]) if ends[number] <= time)
+            found |= {number for number in [next(recent, None)] if number is not None}
+        return found
 
     def waited_for(self, event: Event, stream: str) -> set[int]:
         """The nodes that an event waits for by `cuda_sync` events which no earlier one of its stream has seen: the last
@@ -277,8 +287,9 @@ class _Rank:
         after = {last_of_thread[event.thread]} if event.thread in last_of_thread else set()
         waited = 0
         if event.name.endswith(WAITS):
-            after |= {item.number for item in begun.last.values()}
-            until = max((self.ends[item.number] for item in begun.last.values()), default=event.start)
+            ended = begun.ended(event.end, self.ends)
+            after |= ended
+            until = max((self.ends[number] for number in ended), default=event.start)
             waited = max(0, min(until, event.end) - event.start)
             # What the host does before it waits is a node of its own: it does not wait yet.
             if waited and event.start > before:
