@@ -105,13 +105,14 @@ def _messages(chance: Random, npu: int) -> bytes:
     return form.written([metadata, *nodes])
 
 
-@generator("chakra-trace", 6)
+@generator("chakra-trace", 4)
 def chakra_trace(chance: Random, _: Corpus) -> Case:
     """Chakra traces of two NPUs, one of them damaged, imported and run."""
     files = {f"t.{npu}.et": chakra(npu) for npu in range(NPUS)}
     npu = chance.randrange(NPUS)
     change = _damaged(chance, chakra(npu)) if chance.random() < 0.5 else _messages(chance, npu)
-    files[f"t.{npu}.et"] = change
+    if chance.random() < 0.7:
+        files[f"t.{npu}.et"] = change
     if chance.random() < 0.2:
         files[f"t.{1 - npu}.et"] = _messages(chance, 1 - npu)
     files["groups.json"] = GROUPS.encode() if chance.random() < 0.8 else mutation.text(chance, GROUPS).encode()
@@ -122,14 +123,16 @@ def chakra_trace(chance: Random, _: Corpus) -> Case:
     return Case([["import", "chakra", "t", "-o", "o", *flags], ["run", "o/experiment.yaml", "--json"]], files)
 
 
-@generator("astra-directory", 5)
+@generator("astra-directory", 3)
 def astra_directory(chance: Random, _: Corpus) -> Case:
     """A directory of ASTRA-sim with a damaged file."""
     files = {f"d/t.{npu}.et": chakra(npu) for npu in range(NPUS)}
     texts = {"d/n.yml": NETWORK, "d/s.json": SYSTEM, "d/m.json": MEMORY, "d/g.json": GROUPS}
     files |= {name: text.encode() for name, text in texts.items()}
     name = chance.choice(list(files))
-    if name not in texts:
+    if chance.random() < 0.3:
+        pass
+    elif name not in texts:
         files[name] = _damaged(chance, files[name])
     elif name != "d/n.yml" and chance.random() < 0.5:
         files[name] = json.dumps(mutation.document(chance, json.loads(texts[name]))).encode()
@@ -162,7 +165,7 @@ def _profile() -> dict[str, Any]:
     return {"schemaVersion": 1, "distributedInfo": info, "traceEvents": events}
 
 
-@generator("kineto-profile", 6)
+@generator("kineto-profile", 4)
 def kineto_profile(chance: Random, _: Corpus) -> Case:
     """A profile of PyTorch, damaged, with its other rank or without."""
     own: Any = _profile()
@@ -176,12 +179,12 @@ def kineto_profile(chance: Random, _: Corpus) -> Case:
         content = mutation.data(chance, gzip.compress(json.dumps(own).encode(), mtime=0))
     if chance.random() < 0.03:
         content = b"[" * 50_000
-    files["p.0.json"] = content
+    files["p.0.json"] = json.dumps(own).encode() if chance.random() < 0.2 else content
     flags = chance.choice(([], ["--json"], ["--npus", chance.choice(("2", "0", "9"))], ["--topology", "Switch(2)"]))
     return Case([["import", "kineto", "p", "-o", "o", *flags], ["run", "o/experiment.yaml", "--json"]], files)
 
 
-@generator("fx-description", 3)
+@generator("fx-description", 2)
 def fx_description(chance: Random, _: Corpus) -> Case:
     """A description of a module."""
     content = json.dumps(mutation.document(chance, json.loads(FILES["module.json"]))).encode()
@@ -192,7 +195,7 @@ def fx_description(chance: Random, _: Corpus) -> Case:
     return Case(lines, {"m.json": content})
 
 
-@generator("export-trace", 4)
+@generator("export-trace", 3)
 def export_trace(chance: Random, _: Corpus) -> Case:
     """Traces of runs, damaged or not, imported again."""
     files = inputs("one.yaml", "small.yaml", "text.yaml", "w.txt") | {"trained.yaml": TRAINING.encode()}

@@ -357,12 +357,12 @@ def _own(attrs: Mapping[str, Any], file: str) -> Own | None:
     if not legal or not isinstance(npus, int) or not isinstance(element, int) or not isinstance(streams, list):
         message = f"the attributes {PRIVATE}... of the metadata are damaged"
         raise InputError([Problem(file, None, "metadata", None, message, "those that syncline export-trace writes")])
-    _check_families(read, file)
+    _check_families(read, npus, file)
     return Own(read, streams, npus, element, str(tail), iterations or 1, str(attrs.get(f"{PRIVATE}class", "")))
 
 
-def _check_families(families: Any, file: str) -> None:
-    """Refuses families that no graph file may have."""
+def _check_families(families: Any, npus: int, file: str) -> None:
+    """Refuses families that no graph file of so many NPUs may have."""
     from pydantic import TypeAdapter, ValidationError
 
     from syncline.fabric.allocation import AllocationError
@@ -375,12 +375,12 @@ def _check_families(families: Any, file: str) -> None:
         for family in families.values():
             members = family["members"]
             grid = members.get("grid") or [1]
-            size = max(size, _product(grid))
+            size = max(size, members.get("first", 0) + _product(grid))
             for group in members.get("groups") or []:
-                numbers(group, 2**26)
+                numbers(group, npus)
             if (members.get("groups") is None) == (members.get("grid") is None or members.get("along") is None):
                 raise ValueError("no members")
-            if any(dim >= len(grid) for dim in members.get("along") or []) or size > 2**26:
+            if any(dim >= len(grid) for dim in members.get("along") or []) or size > npus:
                 raise ValueError("no such grid")
     except (ValidationError, AllocationError, ValueError, RecursionError) as error:
         message = f"the families in the metadata are not legal: {str(error).splitlines()[0]}"
