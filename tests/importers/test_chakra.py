@@ -155,6 +155,14 @@ def test_a_metadata_node_says_who_is_in_a_process_group(syncline_command: Comman
     assert graph(syncline_command)["families"] == {"group 7": {"members": {"groups": [[1, 0]]}}}
 
 
+def test_a_process_group_may_be_listed_in_another_trace(syncline_command: Command) -> None:
+    listed = json.dumps([{"pg_name": "7", "ranks": [1, 0]}])
+    call = collective(1, ALL_GATHER, 10, pg_name="7")
+    write(wire.trace(wire.node(0, METADATA, inputs=listed), call), wire.trace(call))
+    for of in graph(syncline_command)["classes"].values():
+        assert of["nodes"][-1]["collective"]["size"] == "20B"
+
+
 def test_collectives_along_some_dimensions(syncline_command: Command) -> None:
     write(*[wire.trace(collective(0, ALL_GATHER, 10, involved_dim=[False, True, True, True]))] * 8)
     err = refused(syncline_command)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -290,7 +291,7 @@ def along_dimensions(traces: Sequence[Trace], dims: Sequence[int]) -> dict[str, 
     }
 
 
-def gathered(traces: Sequence[Trace], ranks: Callable[[str, Trace], int | None]) -> None:
+def gathered(traces: Sequence[Trace], ranks: Callable[[str], int]) -> None:
     """Turns the contributions of all-gathers and gathers into full vectors; `ranks` says how many members a
     communicator has.
     """
@@ -298,8 +299,8 @@ def gathered(traces: Sequence[Trace], ranks: Callable[[str, Trace], int | None])
         for item in trace.items:
             work = item.work
             if isinstance(work, Collective) and work.kind.endswith("*"):
-                count = ranks(work.group, trace) or 1
-                item.work = Collective(work.group, work.kind.removesuffix("*"), work.size * count, work.root)
+                size = work.size * ranks(work.group)
+                item.work = Collective(work.group, work.kind.removesuffix("*"), size, work.root)
 
 
 def _process_groups(text: str) -> dict[str, list[int]]:
@@ -365,7 +366,6 @@ def _check_families(families: Any, npus: int, file: str) -> None:
     """Refuses families that no graph file of so many NPUs may have."""
     from pydantic import TypeAdapter, ValidationError
 
-    from syncline.fabric.allocation import AllocationError
     from syncline.schema.graph_file import Family
     from syncline.schema.numbers import numbers
 
@@ -375,23 +375,16 @@ def _check_families(families: Any, npus: int, file: str) -> None:
         for family in families.values():
             members = family["members"]
             grid = members.get("grid") or [1]
-            size = max(size, members.get("first", 0) + _product(grid))
+            size = max(size, members.get("first", 0) + math.prod(grid))
             for group in members.get("groups") or []:
                 numbers(group, npus)
             if (members.get("groups") is None) == (members.get("grid") is None or members.get("along") is None):
                 raise ValueError("no members")
             if any(dim >= len(grid) for dim in members.get("along") or []) or size > npus:
                 raise ValueError("no such grid")
-    except (ValidationError, AllocationError, ValueError, RecursionError) as error:
+    except (ValidationError, ValueError, RecursionError) as error:
         message = f"the families in the metadata are not legal: {str(error).splitlines()[0]}"
         raise InputError([Problem(file, None, "metadata", None, message, "families of a graph file")]) from None
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total
 
 
 def _take_own(node: _Node, item: Item, own: Own) -> None:
@@ -477,15 +470,16 @@ def assembled(files: ranks.Files, rules: Rules, groups: Mapping[str, Sequence[in
         message = f"the traces are of {own.npus} NPUs, and there are {npus} files"
         raise InputError([Problem(traces[0].file, None, "metadata", None, message, "a file for each NPU")])
     families = own.families if own is not None else along_dimensions(traces, rules.dims)
-    sizes = {name: len(members) for name, members in groups.items()}
+    sizes = {name: len(members) for trace in traces for name, members in trace.groups.items()}
+    sizes |= {name: len(members) for name, members in groups.items()}
 
-    def members(name: str, trace: Trace) -> int | None:
+    def members(name: str) -> int:
         if name in families:
             dims = families[name]["members"].get("along") or []
-            return _product([rules.dims[dim] for dim in dims])
+            return int(math.prod(rules.dims[dim] for dim in dims))
         if name == WORLD:
             return npus
-        return sizes.get(name) or len(trace.groups.get(name, ()))
+        return sizes.get(name, 1)
 
     if own is None:
         gathered(traces, members)
