@@ -173,7 +173,7 @@ def _chakra(variant: Variant, warnings: list[str]) -> list[tuple[str, bytes]]:
 def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, Any]:
     """The families of the run in the form of a graph file."""
     from syncline.importers.assemble import groups_of
-    from syncline.schema.workloads import GraphWorkload
+    from syncline.schema.workloads import GraphWorkload, JobsWorkload
     from syncline.topology import Topology
 
     if isinstance(experiment.workload, GraphWorkload):
@@ -196,6 +196,11 @@ def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, A
                     members = grid
                     break
         found[family["name"]] = {"members": members}
+    if isinstance(experiment.workload, JobsWorkload):
+        for job in experiment.workload.jobs:
+            for part in ("all", "model", "data") if job.collective else ():
+                if f"{job.name} {part}" in found:
+                    found[f"{job.name} {part}"]["collective"] = job.collective
     return found
 
 

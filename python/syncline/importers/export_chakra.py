@@ -18,6 +18,7 @@ from syncline.importers import chakra_format
 from syncline.importers.chakra import CONTRIBUTIONS, KINDS, PRIVATE, PS_PER_US
 from syncline.importers.chakra_format import COLLECTIVES
 
+MOST: Final = 2**63 - 1
 NUMBERS: Final = {kind: COLLECTIVES.index(name) for name, kind in reversed(KINDS.items())}
 """Types of collectives in Chakra, by their names here."""
 _GATHERED: Final = frozenset(KINDS[name] for name in CONTRIBUTIONS)
@@ -144,7 +145,8 @@ def _node(
     title = f"{iteration}{node['layer']} {node['pass']}"
     attrs: dict[str, tuple[str, Any]] = {"is_cpu_op": ("bool", False)}
     if op == "compute":
-        attrs |= {"num_ops": ("uint64", node["flops"]), "tensor_size": ("uint64", node["bytes"])}
+        # Signed, as all numbers here that others read: older readers know no other type.
+        attrs |= {name: ("int64", min(node[of], MOST)) for name, of in (("num_ops", "flops"), ("tensor_size", "bytes"))}
         own |= {f"{PRIVATE}ps": ("uint64", node["time_ps"]), f"{PRIVATE}stream": ("uint32", node["stream"])}
         made = chakra_format.node(number, title, "COMP_NODE", deps, attrs | own)
         # At least one microsecond where there is any time: nodes without a duration may be taken for unknown.

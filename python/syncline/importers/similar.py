@@ -13,6 +13,7 @@ _OF_THE_WORKLOAD: Final = (
     "name",
     "description",
     "workload",
+    "jobs",
     "training",
     "groups",
     "calibration",
