@@ -52,6 +52,24 @@ training: {iterations: 2}
 network: flow
 endpoint: {kind: baseline, comm_memory_bandwidth: 450GB/s, comm_sms: 6}
 """
+PART = """\
+name: part
+topology: dgx1v
+gpus: "1,4,5,6"
+workload: {model: resnet18, batch: 2}
+training: {iterations: 1}
+network: flow
+collective: {algorithm: ring}
+"""
+JOBS = """\
+name: jobs
+topology: Ring(4)
+training: {iterations: 1}
+network: flow
+jobs:
+  - {name: even, npus: [0, 2], workload: {model: resnet18, batch: 2}}
+  - {name: odd, npus: [1, 3], workload: {model: resnet18, batch: 4}, collective: {algorithm: direct, chunks: 2}}
+"""
 ALONE = """\
 name: alone
 topology: "Ring(4)"
@@ -113,7 +131,7 @@ def times(run: dict[str, Any], *more: str) -> dict[str, Any]:
     return {part: run.get(part) for part in parts}
 
 
-@pytest.mark.parametrize("text", [MODEL, TABLES, TEXT, GRAPH, ALONE], ids=lambda text: text.split()[1])
+@pytest.mark.parametrize("text", [MODEL, TABLES, TEXT, GRAPH, PART, JOBS, ALONE], ids=lambda text: text.split()[1])
 def test_traces_run_to_the_same_times_as_what_they_were_written_from(text: str, syncline_command: Command) -> None:
     exported = export(syncline_command, text)
     (before,) = document(syncline_command("run", "e.yaml", "--json"))["runs"]

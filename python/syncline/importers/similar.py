@@ -14,6 +14,7 @@ _OF_THE_WORKLOAD: Final = (
     "description",
     "workload",
     "jobs",
+    "gpus",
     "training",
     "groups",
     "calibration",
