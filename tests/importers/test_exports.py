@@ -81,10 +81,10 @@ network: packet
 def stages() -> dict[str, Any]:
     """Two stages of a pipeline with data parallelism, an exchange, and the things that few graphs have."""
     first = [
-        {"name": "f", "time": "1234567ps", "after_previous": ["meet"]},
+        {"name": "f", "time": "1234567ps", "after_previous": ["x"]},
         {"name": "s", "send": {"family": "pipeline", "to": 1, "size": "1MB", "tag": 2}, "after": ["f"]},
         {"name": "copy", "stream": 1, "compute": {"flops": 10**9, "bytes": "1MB"}, "pass": "update"},
-        {"name": "x", "exchange": {"family": "data", "sizes": [["1B", "2kB"], ["3kB", "4B"]]}, "after": ["s"]},
+        {"name": "x", "exchange": {"family": "data", "sizes": [["1B", "2MB"], ["3MB", "4B"]]}, "after": ["s"]},
         {"name": "g", "collective": {"family": "data", "kind": "all-reduce", "size": "1MB"}, "after": ["copy"]},
         {"name": "meet", "barrier": "data", "after": ["g"]},
         {"name": "u", "compute": {"flops": 10**9, "bytes": "1MB"}, "after": ["meet"]},
