@@ -285,6 +285,25 @@ def test_a_topology_that_is_too_small_is_refused(syncline_command: Command) -> N
     assert "at least 3" in refused(syncline_command, "--topology", "Ring(2)")
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["fx", "t", "--times", "computed"], "--times: this has no effect"),
+        (["kineto", "t", "--groups", "g.json"], "--groups: this has no effect"),
+        (["chakra", "t", "--like", "e.yaml", "--backend", "flow"], "--backend: --like says the network"),
+        (["astra", "t", "--like", "e.yaml"], "--like: the directory says how"),
+        (["chakra", "t", "--times", "guessed"], "--times: this is not known"),
+        (["chakra", "t", "--backend", "flaw"], "--backend: this backend is not known"),
+        (["chakra", "t", "--system", "s.json"], "--system: only a directory of ASTRA-sim has such a part"),
+        (["fx", "t", "--npus", "0"], "--npus: this is out of range"),
+    ],
+)
+def test_flags_without_an_effect_are_refused(flags: list[str], said: str, syncline_command: Command) -> None:
+    ended = syncline_command("import", *flags)
+    assert ended.status == 2
+    assert said in ended.err
+
+
 def test_out_may_name_a_file(syncline_command: Command) -> None:
     write(GOOD)
     assert syncline_command("import", "chakra", "t", "-o", "deep/mine.json").status == 0

@@ -52,12 +52,13 @@ def import_trace(
         typer.Option(metavar="FILE", help="Communicators as JSON: lists of NPUs by name, as ASTRA-sim has them."),
     ] = None,
     times: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="recorded|computed",
-            help="Whether compute takes as long as was recorded, or as the NPU needs for operations and bytes.",
+            help="chakra: whether compute takes as long as was recorded (the default), or as the NPU needs for its "
+            "operations and bytes.",
         ),
-    ] = "recorded",
+    ] = None,
     workload: Annotated[str | None, typer.Option(metavar="FILE", help="astra: the workload of the directory.")] = None,
     system: Annotated[str | None, typer.Option(metavar="FILE", help="astra: the system configuration.")] = None,
     network: Annotated[str | None, typer.Option(metavar="FILE", help="astra: the network configuration.")] = None,
@@ -107,7 +108,7 @@ def _asked(
     backend: str | None,
     like: Path | None,
     groups: Path | None,
-    times: str,
+    times: str | None,
     npus: int | None,
     parts: tuple[str | None, ...],
 ) -> Asked:
@@ -122,8 +123,16 @@ def _asked(
     if format_ not in FORMATS:
         hint = did_you_mean(format_, FORMATS)
         refuse("FORMAT", format_, f"this format is not known{hint}", one_of(FORMATS))
-    if times not in TIMES:
-        refuse("--times", times, "this is not known", one_of(TIMES))
+    if times not in (None, *TIMES):
+        refuse("--times", str(times), "this is not known", one_of(TIMES))
+    if times is not None and format_ != "chakra":
+        refuse("--times", times, "this has no effect: only Chakra traces have both", "syncline import chakra")
+    if groups is not None and format_ not in ("chakra", "astra"):
+        refuse("--groups", str(groups), "this has no effect: these files say it themselves", "no --groups")
+    if backend is not None and like is not None:
+        refuse("--backend", backend, "--like says the network", "one of the two")
+    if like is not None and format_ == "astra":
+        refuse("--like", str(like), "the directory says how its workload is run", "no --like")
     if backend is not None:
         from syncline import networks
 
@@ -143,7 +152,9 @@ def _asked(
         raise InputError(problems)
     from syncline.importers import similar
 
-    return Asked(topology, groups, times, backend, None if like is None else similar.read(like), named, npus)
+    return Asked(
+        topology, groups, times or TIMES[0], backend, None if like is None else similar.read(like), named, npus
+    )
 
 
 PARTS: Final = ("workload", "system", "network", "memory")
