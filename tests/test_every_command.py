@@ -35,6 +35,8 @@ EXAMPLES: dict[str, list[str]] = {
     "trees": ["--machine", "dgx1v", "--gpus", "1,4,5,6"],
     "verify": [str(SCHEDULE)],
     "export": ["all-reduce", "--algorithm", "ring", "--ranks", "4"],
+    "export-trace": ["short.yaml"],
+    "import": ["fx", "module.json"],
     "report": ["run"],
     "schema": ["figure"],
     "topology show": ["Ring(4)"],
@@ -66,6 +68,9 @@ def folder(tmp_path: Path, syncline_command: Command, monkeypatch: pytest.Monkey
     (tmp_path / "measured.csv").write_text(
         "size_bytes,time_us\n1048576,60\n16777216,200\n268435456,2500\n1073741824,9700\n67108864,700\n"
     )
+    operator = {"name": "fc", "op": "linear", "layer": "fc", "inputs": [[2, 4]], "output": [2, 4], "weight": [4, 4]}
+    module = {"format": "syncline-fx", "version": 1, "operators": [{**operator, "parameters": 16, "element": 4}]}
+    (tmp_path / "module.json").write_text(json.dumps(module))
     assert syncline_command("run", "short.yaml", "--out", "run").status == 0
     return tmp_path
 

@@ -39,6 +39,11 @@ READERS: dict[str, list[str]] = {
     "measured kernels of an experiment": ["check", "kernels.yaml"],
     "measured table": ["calibrate", "FILE", "--machine", "dgx-a100"],
     "software": ["bench", "all-reduce", "--machine", "dgx-a100", "--sizes", "1MiB", "--software", "FILE"],
+    "trace of an import": ["import", "chakra", "FILE"],
+    "profile of an import": ["import", "kineto", "FILE"],
+    "module of an import": ["import", "fx", "FILE"],
+    "network of an import": ["import", "astra", ".", "--network", "FILE"],
+    "experiment like which an import is": ["import", "fx", "module.json", "--like", "FILE"],
     "table of a sweep": ["report", "FILE"],
     "manifest of a run": ["report", "run"],
     "document of a run": ["report", "run2"],
@@ -65,6 +70,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     topology = "{file: FILE.parquet}"
     (tmp_path / "topology.yaml").write_text(f"name: w\ntopology: {topology}\nworkload: {{model: resnet50}}\n")
     (tmp_path / "good.yaml").write_text(SMALL)
+    operator = '{"name": "a", "op": "norm", "layer": "a", "inputs": [], "output": [1], "parameters": 0, "element": 4}'
+    (tmp_path / "module.json").write_text(f'{{"format": "syncline-fx", "version": 1, "operators": [{operator}]}}')
     (tmp_path / "base.sweep.yaml").write_text("name: s\nbase: FILE.parquet\naxes: {npu.sms: [1]}\n")
     (tmp_path / "good.sweep.yaml").write_text("name: s\nbase: good.yaml\naxes: {npu.sms: [40]}\n")
     panel = "{kind: bars, title: t, x: npu.sms, y: iteration_time_s}"

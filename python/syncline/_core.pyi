@@ -33,6 +33,11 @@ def asked(spec_json: str) -> str:
     [`SpecError`] if the text describes no run.
     """
 
+def listing(spec_json: str) -> str:
+    """The graph of the simulation, written out: what every class of NPUs does, node by node (`Listing` in
+    `crates/system/src/listing.rs`), as JSON. Raises [`SpecError`] if the text describes no run.
+    """
+
 def export(spec_json: str) -> str:
     """The plan of the spec's collective as JSON (`crates/collective/src/plan_file/form.rs`). Raises [`SpecError`] if
     `run` would, or if it cannot be written down.

@@ -175,6 +175,20 @@ def export(variant: Variant, *, instances: int | None = None) -> dict[str, Any]:
     return form
 
 
+def listing(variant: Variant) -> dict[str, Any]:
+    """The graph of a variant, written out: families with their communicators, and what every class of NPUs does
+    (`Listing` in `listing.rs`). Raises [`InputError`] if the engine refuses it.
+    """
+    binding.require()
+    from syncline import _core
+
+    request = _request(variant)
+    with _explained(variant, request):
+        text = _core.listing(request)
+    found: dict[str, Any] = json.loads(text)
+    return found
+
+
 def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_work: int = NO_LIMIT) -> Attempt:
     """Runs a variant until it takes more simulated time, or more work, than it may. Raises as [`run`]."""
     binding.require()

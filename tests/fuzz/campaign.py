@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from . import corpus, experiments, formats, lines, results  # noqa: F401  (registers the generators)
+from . import corpus, experiments, formats, lines, results, traces  # noqa: F401  (registers the generators)
 from .case import GENERATORS, Case, Corpus, case_of, turn
 from .verdict import Ended, Flaw, judge
 from .worker import Worker

@@ -207,6 +207,13 @@ workload: {model: resnet18, batch: 2}
 network: analytical
 npu: {compute: {kind: table, table: kernels.csv, launch: 2us, sparsity: "2:4"}}
 """
+MODULE: Final = """\
+{"format": "syncline-fx", "version": 1, "module": "Net", "operators": [
+ {"name": "up", "op": "linear", "layer": "up", "inputs": [[8, 16]], "output": [8, 64], "weight": [64, 16],
+  "parameters": 1088, "element": 4, "groups": 1},
+ {"name": "act", "op": "elementwise", "layer": "act", "inputs": [[8, 64]], "output": [8, 64], "weight": null,
+  "parameters": 0, "element": 4, "groups": 1}]}
+"""
 TRAFFIC: Final = """\
 name: traffic
 topology: {file: tree.topo}
@@ -381,6 +388,7 @@ FILES: Final = {
     "schedule.json": SCHEDULE,
     "plan.xml": XML,
     "mscclpp.json": MSCCLPP,
+    "module.json": MODULE,
     "measured.log": MEASURED,
     "measured.csv": TABLE,
 }

@@ -29,6 +29,8 @@ VALUES: Final = (
     *("all-reduce", "all-to-all", "broadcast", "64MB", "1KiB:1MiB:x2", "1KiB", "64", "ethernet"),
     *("ring", "themis", "0", "1", "-1", "99999999999", "off", "equal"),
 )
+FORMATS: Final = {"import": ("fx", "chakra", "astra", "kineto"), "export-trace": ("chakra", "kineto")}
+"""Formats of commands; those of the others are formats of plans."""
 MOST: Final = 4
 """Flags of a line."""
 
@@ -74,10 +76,11 @@ def _sensible(chance: Random, name: str, parameter: str) -> list[str]:
         "machine": lambda: experiments.machine(chance),
         "experiment": lambda: chance.choice(("one.yaml", "small.yaml", "machine.yaml", "text.yaml")),
         "file": lambda: "space.sweep.yaml" if name == "sweep" else "formula.figure.yaml",
+        "files": lambda: "module.json",
         "plan": lambda: chance.choice(("plan.json", "schedule.json", "plan.xml", "mscclpp.json")),
         "algorithm": lambda: chance.choice(experiments.ALGORITHMS),
         "ranks": lambda: chance.choice(("4", "2x2", "1", "3")),
-        "format_": lambda: chance.choice(("plan", "msccl-xml", "mscclpp-json")),
+        "format_": lambda: chance.choice(FORMATS.get(name, ("plan", "msccl-xml", "mscclpp-json"))),
         "collective": lambda: chance.choice(experiments.KINDS),
         "objective": lambda: chance.choice(("time", "trees", "depth")),
         "links": lambda: chance.choice(("auto", "nvlink", "all")),

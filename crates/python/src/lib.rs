@@ -60,6 +60,13 @@ fn asked(py: Python<'_>, spec_json: &str) -> PyResult<String> {
     serde_json::to_string(&asked).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
+/// The graph of the simulation that the JSON text describes, written out, in JSON.
+#[pyfunction]
+fn listing(py: Python<'_>, spec_json: &str) -> PyResult<String> {
+    let listing = guarded(py, || syncline_system::listing(spec_json))?.map_err(raised)?;
+    serde_json::to_string(&listing).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
 /// The plan of the collective that the JSON text describes, in JSON.
 #[pyfunction]
 fn export(py: Python<'_>, spec_json: &str) -> PyResult<String> {
@@ -209,6 +216,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_function(wrap_pyfunction!(asked, module)?)?;
     module.add_function(wrap_pyfunction!(attempt, module)?)?;
+    module.add_function(wrap_pyfunction!(listing, module)?)?;
     module.add_function(wrap_pyfunction!(export, module)?)?;
     module.add_function(wrap_pyfunction!(export_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(verify, module)?)?;

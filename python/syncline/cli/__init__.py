@@ -20,8 +20,10 @@ from syncline.cli import (
     calibrate,
     collective,
     export,
+    export_trace,
     figure,
     fit,
+    import_trace,
     inspect,
     measure,
     reproduce,
@@ -51,6 +53,7 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline trees --machine dgx1v --gpus 1,4,5,6     the best rate of an allocation, and trees that reach it
   syncline verify examples/plans/ring4.xml          checks a collective schedule
   syncline export all-reduce --algorithm ring --ranks 8   writes an algorithm down, as a plan or as MSCCL XML
+  syncline import chakra traces/all_reduce          traces of other programs, as an experiment
 
 Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
 
@@ -75,6 +78,8 @@ app.command("reproduce")(reproduce.reproduce)
 app.command("trees")(trees.trees)
 app.command("verify")(verify.verify)
 app.command("export")(export.export)
+app.command("export-trace")(export_trace.export_trace)
+app.command("import")(import_trace.import_trace)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
 topology_app = typer.Typer(

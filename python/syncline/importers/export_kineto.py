@@ -1,0 +1,174 @@
+"""A simulated run as profiles of PyTorch (Kineto), one for each traced NPU, as Holistic Trace Analysis reads them.
+
+Kernels of the main stream are on stream 7 and those of others from stream 8 on. Collectives are kernels of NCCL on
+streams from 20 on: as many as run at a time, since kernels of a stream do not overlap. Times are microseconds with
+three decimals, both ends rounded down, so that what does not overlap in the run does not overlap here. There are no
+launches and no operators of the host: the simulation has none. Messages between two ranks are not in the timeline of a
+run, so neither here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+COMPUTE, BACKGROUND, COMMUNICATION = 7, 8, 20
+"""Numbers of streams."""
+PS_PER_NS: Final = 1000
+NAMES: Final = {
+    "all-reduce": ("AllReduce", "allreduce"),
+    "reduce-scatter": ("ReduceScatter", "_reduce_scatter_base"),
+    "all-gather": ("AllGather", "_allgather_base"),
+    "broadcast": ("Broadcast", "broadcast"),
+    "reduce": ("Reduce", "reduce"),
+    "all-to-all": ("SendRecv", "all_to_all"),
+    "gather": ("SendRecv", "gather"),
+    "scatter": ("SendRecv", "scatter"),
+}
+"""What NCCL calls the kernel of a collective, and PyTorch the collective."""
+DTYPES: Final = {1: ("u8", "Byte"), 2: ("bf16", "BFloat16"), 4: ("f32", "Float"), 8: ("f64", "Double")}
+"""Data types by the bytes of an element, in NCCL and in PyTorch."""
+_COLLECTIVE = re.compile(r"(?P<kind>[a-z-]+) of iteration (?P<iteration>[0-9]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A collective of a class, as the graph of the run has it."""
+
+    kind: str
+    family: int
+    size: int
+
+
+@dataclass(slots=True)
+class Calls:
+    """The collectives of a class by layer, kind and iteration, in order."""
+
+    left: dict[tuple[str, str, int], list[Call]] = field(default_factory=lambda: defaultdict(list))
+
+    @staticmethod
+    def of(nodes: Iterable[Mapping[str, Any]]) -> Calls:
+        """Those of the nodes of a class."""
+        made = Calls()
+        for node in nodes:
+            if node["op"] == "collective":
+                call = Call(node["kind"], node["family"], node["bytes"])
+                made.left[node["layer"], node["kind"], node["iteration"]].append(call)
+        return made
+
+    def take(self, layer: str, kind: str, iteration: int) -> Call | None:
+        """The next one of a layer."""
+        found = self.left.get((layer, kind, iteration))
+        return found.pop(0) if found else None
+
+
+def profiles(
+    listing: Mapping[str, Any], slices: Sequence[Mapping[str, Any]], npus: int, element: int, name: str
+) -> dict[int, bytes]:
+    """The profiles of the NPUs that have slices, by number. `slices` are rows of the table of that name, `listing` is
+    the graph of the run as the engine lists it.
+    """
+    by_npu: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in slices:
+        by_npu[row["npu"]].append(row)
+    of_npu = {npu: of for of in listing["classes"] for npu in of["npus"]}
+    found: dict[int, bytes] = {}
+    for npu, rows in sorted(by_npu.items()):
+        calls = Calls.of(of_npu[npu]["nodes"] if npu in of_npu else ())
+        groups = [_group(family, npu) for family in listing["families"]]
+        found[npu] = _profile(rows, calls, groups, (npu, npus, element, name))
+    return found
+
+
+def _group(family: Mapping[str, Any], npu: int) -> list[int]:
+    return next((group for group in family["groups"] if npu in group), [])
+
+
+def _profile(
+    rows: Sequence[Mapping[str, Any]], calls: Calls, groups: list[list[int]], of: tuple[int, int, int, str]
+) -> bytes:
+    npu, npus, element, name = of
+    events: list[dict[str, Any]] = [_named("process_name", npu, 0, {"name": f"NPU {npu}"})]
+    free: list[int] = []
+    """When each stream of communication is free."""
+    last = 0
+    streams: set[int] = set()
+    for row in sorted(rows, key=lambda row: (row["start_ps"], row["end_ps"], row["track"], row["name"])):
+        start, end = row["start_ps"], row["end_ps"]
+        last = max(last, end)
+        track = row["track"]
+        if track == "compute" or track.startswith("background"):
+            stream = COMPUTE if track == "compute" else BACKGROUND
+            args: dict[str, Any] = {}
+            title = row["name"]
+        elif track.startswith("collective ") and (match := _COLLECTIVE.fullmatch(row["name"])):
+            kind = match["kind"]
+            call = calls.take(track.removeprefix("collective "), kind, int(match["iteration"]))
+            place = next((n for n, until in enumerate(free) if until <= start), len(free))
+            free[place : place + 1] = [end]
+            stream = COMMUNICATION + place
+            title, args = _communication(kind, call, groups, element)
+        else:
+            continue
+        streams.add(stream)
+        args |= {"stream": stream, "device": npu, "correlation": len(events)}
+        events.append(_span("kernel", title, npu, stream, (start, end), args))
+    for stream in sorted(streams):
+        events.append(_named("thread_name", npu, stream, {"name": f"stream {stream}"}))
+    events.append(_span("user_annotation", "ProfilerStep#0", npu, 1, (0, last), {}))
+    config = [
+        {"pg_name": str(number), "pg_desc": "default_pg" if not number else "", "ranks": group, "pg_size": len(group)}
+        for number, group in enumerate(groups)
+        if group
+    ]
+    info = {"backend": "nccl", "rank": npu, "world_size": npus, "pg_count": len(config), "pg_config": config}
+    document = {"schemaVersion": 1, "distributedInfo": info, "displayTimeUnit": "ms", "traceName": name}
+    head = json.dumps(document)[:-1]
+    return (head + ', "traceEvents": [\n' + ",\n".join(json.dumps(event) for event in events) + "\n]}\n").encode()
+
+
+def _communication(kind: str, call: Call | None, groups: list[list[int]], element: int) -> tuple[str, dict[str, Any]]:
+    """The name of a collective's kernel, and its arguments in PyTorch."""
+    short, dtype = DTYPES.get(element, DTYPES[1])
+    width = element if element in DTYPES else 1
+    kernel, collective = NAMES[kind]
+    operation = "RING_LL" if kernel == "SendRecv" else f"Sum_{short}_RING_LL"
+    title = f"ncclDevKernel_{kernel}_{operation}(ncclDevComm*, unsigned long, ncclWork*)"
+    if kernel in ("AllGather", "Broadcast"):
+        title = f"ncclDevKernel_{kernel}_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
+    if call is None:
+        return title, {}
+    ranks = groups[call.family]
+    whole = -(-call.size // width)
+    part = -(-whole // max(1, len(ranks)))
+    sent, received = {
+        "reduce-scatter": (whole, part),
+        "all-gather": (part, whole),
+        "gather": (part, whole),
+        "scatter": (whole, part),
+    }.get(kind, (whole, whole))
+    return title, {
+        "Collective name": collective,
+        "In msg nelems": sent,
+        "Out msg nelems": received,
+        "Group size": len(ranks),
+        "dtype": dtype,
+        "Process Group Name": str(call.family),
+        "Process Group Ranks": json.dumps(ranks),
+    }
+
+
+def _span(
+    category: str, name: str, process: int, thread: int, ends: tuple[int, int], args: dict[str, Any]
+) -> dict[str, Any]:
+    start, end = (ps // PS_PER_NS for ps in ends)
+    times = {"ts": start / 1000, "dur": (end - start) / 1000}
+    return {"ph": "X", "cat": category, "name": name, "pid": process, "tid": thread, **times, "args": args}
+
+
+def _named(what: str, process: int, thread: int, args: dict[str, Any]) -> dict[str, Any]:
+    return {"ph": "M", "name": what, "pid": process, "tid": thread, "ts": 0, "args": args}

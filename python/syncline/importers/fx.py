@@ -1,0 +1,344 @@
+"""Modules of PyTorch as graphs: operators with shapes, found by tracing a module with torch.fx.
+
+`from_module` needs PyTorch, which is imported when it is called and nowhere else; what it returns is a description in
+plain values, which `json.dump` writes and `syncline import fx` reads. Operators become compute nodes of a training
+iteration under data parallelism: forward, then backward from the last one, gradients reduced layer by layer.
+
+Operations of an operator, forward (multiply and add count two): `linear` 2 x elements of the result x inputs of each;
+`conv` 2 x elements of the result x channels in / groups x elements of the kernel; `matmul` 2mkn; `attention` two matrix
+products, 4 x heads x queries x keys x width, and 5 for each score; norms and softmax 5 for each element, others 1.
+Backward costs as much again for the gradient of each operand that has one. Bytes are those of operands and results,
+each read or written once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from syncline import inputs
+from syncline.errors import InputError, command_line, one_of, shown
+from syncline.importers import output
+from syncline.importers.json_text import Text, load
+from syncline.importers.output import Asked, Imported
+
+FORMAT: Final = "syncline-fx"
+VERSION: Final = 1
+MAX_BYTES: Final = 64 * 1024 * 1024
+MOST: Final = 2**62
+PER_ELEMENT: Final = {"norm": 5, "softmax": 5, "pool": 1, "elementwise": 1, "other": 1, "embedding": 0}
+"""Operations for each element of the result."""
+OPS: Final = ("linear", "conv", "matmul", "attention", *PER_ELEMENT)
+KEYS: Final = ("name", "op", "layer", "inputs", "output", "weight", "parameters", "element", "groups")
+SHAPE: Final = "a list of whole numbers from 1"
+"""What is accepted as a shape."""
+
+
+def from_module(module: Any, example_inputs: Sequence[Any]) -> dict[str, Any]:
+    """A description of a `torch.nn.Module`: its operators with shapes, in the order in which it runs them.
+
+    `example_inputs` are the positional arguments of a call; the module is traced with torch.fx and run once on them,
+    so it has to be one that torch.fx can trace. Raises `ImportError` without PyTorch.
+    """
+    import torch
+    from torch.fx.passes.shape_prop import ShapeProp
+
+    traced = torch.fx.symbolic_trace(module)
+    with torch.no_grad():
+        ShapeProp(traced).propagate(*example_inputs)
+    return described(traced)
+
+
+def described(traced: Any) -> dict[str, Any]:
+    """The description of a traced module whose nodes know their shapes (`tensor_meta`)."""
+    modules = dict(traced.named_modules())
+    operators = []
+    for node in traced.graph.nodes:
+        shape = _shape(node)
+        if node.op not in ("call_module", "call_function", "call_method") or shape is None:
+            continue
+        layer, owned = _layer(node, modules, traced)
+        kind = _kind(node, modules)
+        if kind is None:
+            continue
+        weight = next((list(p.shape) for p in owned if len(p.shape) > 1), None)
+        operators.append(
+            {
+                "name": str(node.name),
+                "op": kind,
+                "layer": layer,
+                "inputs": [s for s in (_shape(arg) for arg in node.all_input_nodes if arg.op != "get_attr") if s],
+                "output": shape,
+                "weight": weight,
+                "parameters": sum(math.prod(p.shape) for p in owned),
+                "element": _element(node),
+                "groups": int(getattr(modules.get(str(node.target)), "groups", 1)),
+            }
+        )
+    name = type(traced).__name__
+    title = getattr(traced, "_get_name", lambda: name)()
+    return {"format": FORMAT, "version": VERSION, "module": title, "operators": operators}
+
+
+_FREE: Final = frozenset(
+    {
+        *("view", "reshape", "permute", "transpose", "flatten", "squeeze", "unsqueeze", "expand", "contiguous", "size"),
+        *(
+            "getitem",
+            "getattr",
+            "chunk",
+            "split",
+            "t",
+            "detach",
+            "identity",
+            "dropout",
+            "unflatten",
+            "unbind",
+            "narrow",
+        ),
+    }
+)
+"""Operators that move no data, or none in training that is worth counting."""
+_WORDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
+    ("attention", ("scaled_dot_product_attention", "multiheadattention")),
+    ("embedding", ("embedding", "embeddingbag", "embedding_bag")),
+    ("linear", ("linear",)),
+    ("conv", ("conv1d", "conv2d", "conv3d", "convtranspose2d", "conv_transpose2d")),
+    ("matmul", ("matmul", "bmm", "mm", "einsum", "baddbmm", "addmm")),
+    ("norm", ("norm", "layernorm", "rmsnorm", "groupnorm", "instancenorm2d", "layer_norm", "batch_norm", "rms_norm")),
+    ("norm", ("batchnorm1d", "batchnorm2d", "batchnorm3d", "group_norm")),
+    ("softmax", ("softmax", "log_softmax", "logsoftmax", "cross_entropy", "crossentropyloss")),
+    ("pool", ("maxpool2d", "avgpool2d", "adaptiveavgpool2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")),
+)
+"""Kinds of operators, by the names that torch has for them in lower case."""
+
+
+def _kind(node: Any, modules: Mapping[str, Any]) -> str | None:
+    """The kind of an operator; none for those that only look at data in another way."""
+    if node.op == "call_module":
+        name = type(modules[str(node.target)]).__name__.lower()
+    else:
+        name = getattr(node.target, "__name__", str(node.target)).lower()
+    if name in _FREE:
+        return None
+    for kind, names in _WORDS:
+        if name in names:
+            return kind
+    return "elementwise"
+
+
+def _layer(node: Any, modules: Mapping[str, Any], traced: Any) -> tuple[str, list[Any]]:
+    """What an operator is accounted to, and the parameters that it owns."""
+    if node.op == "call_module":
+        target = str(node.target)
+        return target, list(modules[target].parameters())
+    owned, layer = [], str(node.name)
+    for argument in node.all_input_nodes:
+        if argument.op != "get_attr":
+            continue
+        value: Any = traced
+        for part in str(argument.target).split("."):
+            value = getattr(value, part)
+        if getattr(value, "requires_grad", False):
+            owned.append(value)
+            layer = str(argument.target).rpartition(".")[0] or layer
+    return layer, owned
+
+
+def _shape(node: Any) -> list[int] | None:
+    meta = getattr(node, "meta", {}).get("tensor_meta")
+    if isinstance(meta, tuple) and not hasattr(meta, "shape"):
+        meta = meta[0] if meta else None
+    shape = getattr(meta, "shape", None)
+    return None if shape is None else [int(size) for size in shape]
+
+
+def _element(node: Any) -> int:
+    meta = node.meta.get("tensor_meta")
+    meta = meta[0] if isinstance(meta, tuple) and not hasattr(meta, "dtype") else meta
+    return int(getattr(getattr(meta, "dtype", None), "itemsize", 4))
+
+
+def imported(arguments: Sequence[str], asked: Asked) -> Imported:
+    """A saved description as a graph, with an experiment. Raises [`InputError`]."""
+    if len(arguments) != 1:
+        raise command_line("FILE", " ".join(arguments), "this is more than one file", "one description of a module")
+    label = arguments[0]
+    text = load(inputs.read_bytes(inputs.given(label), label, MAX_BYTES), label)
+    operators = _read(text)
+    npus = asked.npus or 1
+    assumptions: list[str] = []
+    if asked.npus is None:
+        assumptions.append("npus = 1 (--npus says how many train the module together)")
+    topology = asked.topology
+    if asked.like is None:
+        topology = output.checked_topology(topology, npus, assumptions)
+    nodes = training(operators, npus)
+    graph = {
+        "format": "syncline-graph",
+        "families": {"data": {"members": {"groups": [list(range(npus)) if npus < 3 else f"0-{npus - 1}"]}}},
+        "classes": {"all NPUs": {"npus": f"0-{npus - 1}" if npus > 1 else [0], "nodes": nodes}},
+    }
+    name = text.values.get("module")
+    made = Imported("fx", name if isinstance(name, str) and name else Path(label).stem, graph, topology=topology)
+    made.sections = output.sections_of_default(asked.backend)
+    made.workload["element"] = f"{max((op['element'] for op in operators), default=4)}B"
+    made.assumptions = [*assumptions, "updates read weights and gradients, and write weights (no state)"]
+    made.facts = {
+        "npus": npus,
+        "nodes": len(nodes) * npus,
+        "operators": len(operators),
+        "parameters": sum(op["parameters"] for op in operators),
+        "forward_flops": sum(flops(op) for op in operators),
+        "classes": [{"name": "all NPUs", "nodes": len(nodes)}],
+        "families": [{"name": "data", "communicators": 1}],
+    }
+    return made
+
+
+def _read(text: Text) -> list[dict[str, Any]]:
+    """The operators of a description. Raises [`InputError`] with all that is wrong."""
+    values = text.values
+    if not isinstance(values, dict) or values.get("format") != FORMAT or values.get("version") != VERSION:
+        accepted = f'an object with "format": "{FORMAT}", "version": {VERSION}, as from_module returns it'
+        raise InputError([text.problem([], "this is no description of a module", None, accepted)])
+    operators = values.get("operators")
+    if not isinstance(operators, list) or not operators:
+        raise InputError([text.problem(["operators"], "there are no operators", None, "a list")])
+    problems = []
+    shape_of: Callable[[Any], bool] = lambda v: (  # noqa: E731
+        isinstance(v, list) and len(v) <= 16 and all(type(n) is int and 0 < n < MOST for n in v)
+    )
+    for place, of in enumerate(operators):
+        path: list[str | int] = ["operators", place]
+        if not isinstance(of, dict):
+            problems.append(text.problem(path, "this is no operator", shown(of), "an object"))
+            continue
+        checks: dict[str, tuple[bool, str]] = {
+            "name": (isinstance(of.get("name"), str) and 0 < len(of["name"]) <= 200, "text"),
+            "op": (of.get("op") in OPS if isinstance(of.get("op"), str) else False, one_of(OPS)),
+            "layer": (isinstance(of.get("layer"), str) and 0 < len(of["layer"]) <= 200, "text"),
+            "inputs": (isinstance(of.get("inputs"), list) and all(map(shape_of, of["inputs"])), f"lists: {SHAPE}"),
+            "output": (shape_of(of.get("output")), SHAPE),
+            "weight": (of.get("weight") is None or shape_of(of["weight"]), f"null, or {SHAPE}"),
+            "parameters": (type(of.get("parameters")) is int and 0 <= of["parameters"] < MOST, "a whole number"),
+            "element": (type(of.get("element")) is int and 0 < of["element"] <= 64, "bytes, from 1 to 64"),
+            "groups": (type(of.get("groups", 1)) is int and 0 < of.get("groups", 1) < MOST, "a whole number from 1"),
+        }
+        for key, (legal, accepted) in checks.items():
+            if not legal:
+                problems.append(text.problem([*path, key], "this is not accepted", shown(of.get(key)), accepted))
+        for key in of.keys() - set(KEYS):
+            problems.append(text.problem([*path, key], "this key is not known", None, one_of(KEYS)))
+        if all(legal for legal, _ in checks.values()) and max(flops(of), moved(of), 3 * of["parameters"]) >= 2**60:
+            problems.append(text.problem(path, "this operator is too large", None, "up to 2^60 operations and bytes"))
+        if len(problems) >= 50:
+            break
+    if problems:
+        raise InputError(problems[:50])
+    return operators
+
+
+def flops(of: Mapping[str, Any]) -> int:
+    """Operations of an operator, forward."""
+    out: int = math.prod(of["output"])
+    first: list[int] = (of["inputs"] or [of["output"]])[0]
+    weight: list[int] | None = of.get("weight")
+    match of["op"]:
+        case "linear":
+            return 2 * out * int(weight[-1] if weight else (first or [1])[-1])
+        case "conv":
+            # A weight has the shape of channels out, channels in over groups, kernel.
+            return 2 * out * (math.prod(weight[1:]) if weight else 1)
+        case "matmul":
+            return 2 * out * (first or [1])[-1]
+        case "attention":
+            return _attention(of, first)
+    return int(PER_ELEMENT[of["op"]] * out)
+
+
+def _attention(of: Mapping[str, Any], queries: Sequence[int]) -> int:
+    """Two products of queries, keys and values, and the softmax between; with weights, their projections as well."""
+    keys = of["inputs"][1] if len(of["inputs"]) > 1 else queries
+    if len(queries) < 2 or len(keys) < 2:
+        return int(math.prod(of["output"]))
+    rows = math.prod(queries[:-1])
+    scores: int = rows * keys[-2]
+    return int(4 * scores * queries[-1] + 5 * scores + 2 * of["parameters"] * rows)
+
+
+def moved(of: Mapping[str, Any]) -> int:
+    """Bytes of an operator, forward."""
+    out = math.prod(of["output"])
+    if of["op"] == "embedding":
+        return int(2 * out * of["element"])
+    return int((out + sum(math.prod(shape) for shape in of["inputs"]) + of["parameters"]) * of["element"])
+
+
+def training(operators: Sequence[Mapping[str, Any]], npus: int) -> list[dict[str, Any]]:
+    """The nodes of an iteration: forward, backward from the last operator, gradients of a layer reduced when the last
+    of its operators is done, and its update, which the next iteration's forward waits for.
+    """
+    names = _names(operators)
+    nodes: list[dict[str, Any]] = []
+    owners: dict[str, list[int]] = {}
+    for place, of in enumerate(operators):
+        if of["parameters"]:
+            owners.setdefault(of["layer"], []).append(place)
+    for of, name in zip(operators, names, strict=True):
+        node = _compute(f"{name} forward", of["layer"], "forward", flops(of), moved(of))
+        if of["parameters"]:
+            node["after_previous"] = [f"{of['layer']} update"]
+        nodes.append(node)
+    learnt = False
+    trains: list[bool] = []
+    """Whether something before an operator has parameters, so that its input has a gradient."""
+    for of in operators:
+        trains.append(learnt)
+        learnt = learnt or bool(of["parameters"])
+    for place in reversed(range(len(operators))):
+        of, name, layer = operators[place], names[place], operators[place]["layer"]
+        work, size = flops(of), moved(of)
+        if of["parameters"]:
+            nodes.append(_compute(f"{name} weight-grad", layer, "weight-grad", work, size))
+            if owners[layer][0] == place:
+                nodes += _reduced(layer, f"{name} weight-grad", operators, owners[layer], npus)
+        if trains[place]:
+            # A product of two activations has a gradient for each of them.
+            twice = 2 if of["op"] in ("matmul", "attention") and not of["parameters"] else 1
+            nodes.append(_compute(f"{name} input-grad", layer, "input-grad", twice * work, twice * size))
+    updates = [node for node in nodes if node.get("pass") == "update"]
+    return [node for node in nodes if node.get("pass") != "update"] + updates
+
+
+def _reduced(
+    layer: str, after: str, operators: Sequence[Mapping[str, Any]], owned: Sequence[int], npus: int
+) -> list[dict[str, Any]]:
+    """The all-reduce of a layer's gradients, and its update."""
+    parameters = sum(operators[place]["parameters"] for place in owned)
+    size = sum(operators[place]["parameters"] * operators[place]["element"] for place in owned)
+    name, found = after, []
+    if npus > 1:
+        name = f"{layer} gradients"
+        call = {"family": "data", "kind": "all-reduce", "size": f"{size}B"}
+        found.append({"name": name, "layer": layer, "pass": "weight-grad", "collective": call, "after": [after]})
+    update = _compute(f"{layer} update", layer, "update", 2 * parameters, 3 * size)
+    return [*found, update | {"after": [name]}]
+
+
+def _compute(name: str, layer: str, pass_: str, ops: int, size: int) -> dict[str, Any]:
+    return {"name": name, "layer": layer, "pass": pass_, "compute": {"flops": ops, "bytes": f"{size}B"}}
+
+
+def _names(operators: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Names of operators, each once."""
+    taken: set[str] = set()
+    names: list[str] = []
+    for place, of in enumerate(operators):
+        name = of["name"][:150]
+        name = f"{name} #{place}" if name in taken else name
+        taken.add(name)
+        names.append(name)
+    return names

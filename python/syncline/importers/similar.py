@@ -1,0 +1,69 @@
+"""Sections of an existing experiment for an imported workload: its fabric, NPU, network, endpoint and collectives."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+from syncline import document, inputs
+from syncline.errors import InputError, Problem
+from syncline.importers.output import Imported, Like
+
+_OF_THE_WORKLOAD: Final = (
+    "name",
+    "description",
+    "workload",
+    "jobs",
+    "gpus",
+    "training",
+    "groups",
+    "calibration",
+    "variants",
+    "baseline",
+)
+_FILES: Final = (("topology", "file"), ("collective", "plan"))
+"""Fields that name files relative to the experiment."""
+
+
+def read(like: Path) -> Like:
+    """The experiment in a file. Raises [`InputError`]."""
+    label = str(like)
+    path = inputs.given(like)
+    values = document.plain(document.read(document.read_text(path, label), label))
+    if not isinstance(values, dict) or "topology" not in values:
+        message = "this is no experiment with a topology of its own"
+        raise InputError([Problem(label, None, "topology", None, message, "an experiment file")])
+    if "variants" in values:
+        message = "an experiment with variants is several"
+        raise InputError([Problem(label, None, "variants", None, message, "an experiment without variants")])
+    return Like(label, inputs.folder_of(path).absolute(), values)
+
+
+def dimensions(like: Like) -> list[int]:
+    """NPUs along each dimension of an experiment's topology; none if that is no product, or not legal, which is said
+    when the experiment is read as a whole.
+    """
+    from syncline.importers.output import topology_size
+
+    topology = like.values["topology"]
+    try:
+        return topology_size(topology)[1] if isinstance(topology, str) else []
+    except InputError:
+        return []
+
+
+def take(imported: Imported, like: Like) -> None:
+    """Gives an import the sections of an experiment in place of its own."""
+    values = like.values
+    sections: dict[str, Any] = {k: v for k, v in values.items() if k not in _OF_THE_WORKLOAD}
+    for section, key in _FILES:
+        of = sections.get(section)
+        if isinstance(of, dict) and isinstance(of.get(key), str):
+            of[key] = str(like.folder / of[key])
+    training = values.get("training")
+    if isinstance(training, dict):
+        kept = {key: training[key] for key in ("stragglers", "tail") if key in training}
+        imported.sections["training"] = {**imported.sections.get("training", {}), **kept}
+    imported.topology = sections.pop("topology")
+    imported.sections = {**sections, "training": imported.sections.get("training", {})}
+    imported.assumptions.append(f"all but the workload is that of {like.label}")
