@@ -639,7 +639,7 @@ mod tests {
     #[test]
     fn waits_belong_to_what_ends_them() {
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
-        let computers = Computers { main: npu, background: npu, contended: None };
+        let computers = Computers { main: npu.clone(), background: npu, contended: None };
         let graphs = Graphs::new(Box::new(Source), 2);
         let mut executor = Executor::new(graphs, computers, &[ClassId(0)], Ps(1000), &[]);
         let all_reduce = [NodeIndex(3), NodeIndex(8)];

@@ -152,7 +152,8 @@ pub fn listing(spec_json: &str) -> Result<Listing, RunError> {
             })?;
             let layers = job.source.layers();
             for node in found {
-                let npu = if node.stream == Stream::MAIN { job.npu } else { job.background.unwrap_or(job.npu) };
+                let background = job.background.as_ref().filter(|_| node.stream != Stream::MAIN);
+                let npu = background.unwrap_or(&job.npu);
                 nodes.push(ListedNode {
                     layer: layers.get(node.layer as usize).map_or_else(String::new, |layer| layer.name.clone()),
                     pass: pass(node.pass),
@@ -184,7 +185,7 @@ fn pass(pass: Pass) -> &'static str {
     }
 }
 
-fn work(work: &Work, npu: Npu) -> ListedWork {
+fn work(work: &Work, npu: &Npu) -> ListedWork {
     let message = |of: &PointToPoint| {
         let (family, peer, tag, bytes) = (of.family.0, of.peer.0, of.tag, of.size.0);
         ListedMessage { family, peer, tag, bytes }

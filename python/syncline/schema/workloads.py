@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
@@ -119,12 +120,20 @@ class ModelWorkload(Section):
     def evaluated(self) -> Model:
         """The model for the batch of an NPU. Raises the errors of `evaluate.evaluate`."""
         sequence = self.sequence if self.file.has_sequence else None  # which has no effect, and is refused as such
+        if self.file.is_packaged:
+            return _packaged(str(self.model), self.batch, sequence, tuple(self.parameters.items()))
         return evaluate.evaluate(self.file, self.batch, sequence, self.parameters)
 
     @property
     def tokens(self) -> int | None:
         """Tokens of a sample; none where samples are no sequences."""
         return self.evaluated.tokens if self.file.has_sequence else None
+
+
+@lru_cache(maxsize=256)
+def _packaged(name: str, batch: int, sequence: int | None, parameters: tuple[tuple[str, int], ...]) -> Model:
+    """A model that comes with the package, evaluated: an experiment asks for it many times."""
+    return evaluate.evaluate(model_files.by_name(name), batch, sequence, dict(parameters))
 
 
 class DividedWorkload(Section):

@@ -585,7 +585,7 @@ mod tests {
             MessageEndpoint::new(layout.clone(), Ideal { step: Ps(1), own: Ps(1), injection: Ps(0) }, 1, false, &[]);
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
         let source = Box::new(DataParallel::new(layers(), true));
-        let computers = Computers { main: npu, background: npu, contended: None };
+        let computers = Computers { main: npu.clone(), background: npu, contended: None };
         let executor = Executor::new(Graphs::new(source, 2), computers, &[ClassId(0); 4], Ps(1000), &[]);
         let config = CollectiveConfig {
             policy: Policy::Lifo,
