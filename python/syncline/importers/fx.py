@@ -31,7 +31,7 @@ MOST: Final = 2**62
 PER_ELEMENT: Final = {"norm": 5, "softmax": 5, "pool": 1, "elementwise": 1, "other": 1, "embedding": 0}
 """Operations for each element of the result."""
 OPS: Final = ("linear", "conv", "matmul", "attention", *PER_ELEMENT)
-KEYS: Final = ("name", "op", "layer", "inputs", "output", "weight", "parameters", "element", "groups")
+KEYS: Final = ("name", "layer", "op", "inputs", "output", "weight", "parameters", "element", "groups")
 SHAPE: Final = "a list of whole numbers from 1"
 """What is accepted as a shape."""
 
