@@ -31,9 +31,7 @@ TABLE_ACCEPTED: Final = "the path of a CSV file that syncline measure has writte
 _STRUCTURE: Final = re.compile(r"([1-9][0-9]{0,2}):([1-9][0-9]{0,2})", re.ASCII)
 
 
-def _sparsity(value: object) -> str | None:
-    if value is None:
-        return None
+def _sparsity(value: object) -> str:
     structure = _STRUCTURE.fullmatch(value.strip()) if isinstance(value, str) else None
     if structure is not None and int(structure[1]) <= int(structure[2]):
         return structure[0]
@@ -125,7 +123,7 @@ class Compute(Section):
         WithJsonSchema({"type": ["string", "null"], "minLength": 1, "maxLength": 4096}),
     ] = None
     """The table of measurements, relative to the experiment file."""
-    sparsity: Annotated[str | None, BeforeValidator(_sparsity), Accepted(SPARSITY_ACCEPTED)] = None
+    sparsity: Annotated[str, BeforeValidator(_sparsity), Accepted(SPARSITY_ACCEPTED)] | None = None
     """How sparse the second factor of every matrix product is: `2:4` if two of four neighbours are kept, or the
     percentage of elements that are; zeros are neither stored nor multiplied. Dense if not given."""
     launch: TimeOrZero = 0
