@@ -110,7 +110,7 @@ class Predictor:
         experiment = self.base.experiment
         self.rates = Rates(experiment.topology)
         bounded = experiment.network.backend != "analytical" and not experiment.slow_links
-        self.fastest = experiment.topology.fastest if bounded else None
+        self.fastest = (experiment.topology.fastest or None) if bounded else None
         self._compute = engine.compute_model(experiment)
 
     def of(self, candidate: Candidate) -> Predicted:
