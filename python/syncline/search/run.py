@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from syncline import memory
 from syncline.engine import PS_PER_S
 from syncline.schema import rules
 from syncline.search.file import Search
@@ -26,7 +27,9 @@ from syncline.sweep.points import key_of
 from syncline.sweep.progress import SweepProgress
 
 WAVE: Final = 4
-"""Simulations for each processor between two looks at what can still win."""
+"""Simulations for each processor between two looks at what can still win; twice as many each time."""
+PASS_BYTES: Final = 120_000
+"""Memory that a simulation takes for each pass of a micro-batch through a layer: GPT-3 175B, 192 micro-batches, 4.6 GB."""
 
 
 @dataclass(slots=True)
@@ -145,9 +148,16 @@ def simulate(
             if not wave:
                 break
             jobs = _jobs(wave, entries)
+            at_a_time = memory.at_once(threads, (_memory(finding) for finding in wave))
             names = {finding.key or "": finding.candidate.name for finding in wave}
             with SweepProgress({key: 0 for key, _, _ in jobs}, len(wave) - len(jobs), quiet=quiet) as progress:
-                sweeps.keep(pool.simulate(jobs, threads, address), names, entries, journal, progress)
+                sweeps.keep(
+                    pool.simulate(jobs, at_a_time if address is None else threads, address),
+                    names,
+                    entries,
+                    journal,
+                    progress,
+                )
             _take(wave, entries)
             found.exclude()
             waiting = [finding for finding in waiting if not finding.excluded]
@@ -172,6 +182,12 @@ def _jobs(wave: Sequence[Finding], entries: dict[str, Entry]) -> list[pool.Job]:
         if finding.key not in entries:
             jobs.append((finding.key, variant, 1))
     return jobs
+
+
+def _memory(finding: Finding) -> int:
+    """Bytes that the simulation of a candidate takes, roughly."""
+    setting = finding.candidate.setting
+    return memory.LEAST + PASS_BYTES * 2 * setting.micros * len(setting.model.layers)
 
 
 def _take(findings: Sequence[Finding], entries: dict[str, Entry]) -> None:
