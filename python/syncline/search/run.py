@@ -29,7 +29,7 @@ from syncline.sweep.progress import SweepProgress
 WAVE: Final = 4
 """Simulations for each processor between two looks at what can still win; twice as many each time."""
 PASS_BYTES: Final = 120_000
-"""Memory that a simulation takes for each pass of a micro-batch through a layer: GPT-3 175B, 192 micro-batches, 4.6 GB."""
+"""Memory that a simulation takes for each pass of a micro-batch through a layer: 4.6 GB for 192 through GPT-3 175B."""
 
 
 @dataclass(slots=True)
