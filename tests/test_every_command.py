@@ -25,6 +25,7 @@ EXAMPLES: dict[str, list[str]] = {
     "run": ["short.yaml"],
     "check": ["short.yaml"],
     "fit": ["divided.yaml"],
+    "search": ["search.yaml", "--threads", "1"],
     "sweep": ["short.sweep.yaml"],
     "figure": ["short.figure.yaml"],
     "collective": ["all-reduce", "--size", "1MB", "--topology", "Ring(4)"],
@@ -62,6 +63,7 @@ def folder(tmp_path: Path, syncline_command: Command, monkeypatch: pytest.Monkey
     monkeypatch.chdir(tmp_path)
     (tmp_path / "short.yaml").write_text(SHORT)
     (tmp_path / "divided.yaml").write_text(DIVIDED)
+    (tmp_path / "search.yaml").write_text(f"{DIVIDED}network: flow\nsearch: {{tensor: [1, 2], simulate: 1}}\n")
     (tmp_path / "short.sweep.yaml").write_text("name: s\nbase: short.yaml\naxes: {npu.sms: [40, 80]}\n")
     panel = "{kind: bars, title: t, x: npu.sms, y: iteration_time_s}"
     (tmp_path / "short.figure.yaml").write_text(f"name: f\ntitle: t\nsweeps: [short.sweep.yaml]\npanels: [{panel}]\n")

@@ -19,6 +19,7 @@ from syncline.figure import export as figures
 from syncline.models import export as models
 from syncline.schedules import plan_form
 from syncline.schema import documents, export
+from syncline.search import file as searches
 from syncline.sweep import export as sweeps
 
 Command = Callable[..., Ended]
@@ -26,6 +27,7 @@ Command = Callable[..., Ended]
 SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "experiment": export.json_schema,
     "sweep": sweeps.json_schema,
+    "search": searches.json_schema,
     "figure": figures.json_schema,
     "run": documents.json_schema,
     "plan": plan_form.json_schema,

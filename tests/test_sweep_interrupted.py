@@ -22,6 +22,7 @@ from support.experiments import SMALL, study
 from syncline.errors import InputError
 from syncline.sweep import pool, progress
 from syncline.sweep.journal import FORMAT, Entry, Journal, checksum
+from syncline.sweep.work import WorkerDiedError
 
 Command = Callable[..., Ended]
 
@@ -196,7 +197,7 @@ def test_resuming_what_is_finished_simulates_nothing(
     out = tmp_path / "t.parquet"
     out.with_name("t.parquet.journal").write_bytes(whole.with_name("t.parquet.journal").read_bytes())
 
-    def nothing(jobs: list[pool.Job], _: int | None = None) -> Iterator[tuple[str, Entry]]:
+    def nothing(jobs: list[pool.Job], *_: object) -> Iterator[tuple[str, Entry]]:
         assert jobs == []
         yield from ()
 
@@ -345,7 +346,7 @@ def test_a_worker_that_dies_takes_one_simulation_with_it() -> None:
     assert victim.pid is not None
     os.kill(victim.pid, signal.SIGKILL)
     found |= dict(outcomes)
-    died = [key for key, outcome in found.items() if isinstance(outcome, pool.WorkerDiedError)]
+    died = [key for key, outcome in found.items() if isinstance(outcome, WorkerDiedError)]
     assert sorted(found) == [str(index) for index in range(6)]
     assert len(died) == 1
     assert "signal 9" in str(found[died[0]])

@@ -389,6 +389,11 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
     return sms, bandwidth
 
 
+def compute_model(experiment: Experiment) -> dict[str, Any]:
+    """What the NPUs of an experiment compute its model with, as `models.times` takes it."""
+    return _compute(experiment, *compute_share(experiment))
+
+
 def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]:
     """What some of the SMs and of the memory bandwidth compute with."""
     element = getattr(experiment.workload, "element", DEFAULT_ELEMENT)

@@ -27,6 +27,7 @@ from syncline.cli import (
     inspect,
     measure,
     reproduce,
+    search,
     study,
     sweep,
     topology,
@@ -46,6 +47,7 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline sweep ace/design-space --out space.parquet   every combination of values
   syncline figure ace/fig11 --out figures           simulates and draws a published figure
   syncline fit gpt.yaml                             which divisions of a model fit into memory
+  syncline search gpt.yaml --out gpt.parquet        the fastest of them
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
   syncline bench all-reduce --machine dgx-h100      predicts the table of nccl-tests
   syncline measure gpt2 --out gpt2.csv              times the kernels of a model with PyTorch
@@ -70,6 +72,7 @@ app.command("check")(study.check)
 app.command("sweep")(sweep.sweep)
 app.command("figure")(figure.figure)
 app.command("fit")(fit.fit)
+app.command("search")(search.search)
 app.command("collective")(collective.collective)
 app.command("bench")(bench.bench)
 app.command("calibrate")(calibrate.calibrate)

@@ -18,13 +18,13 @@ def schema(
     of: Annotated[
         str,
         typer.Argument(
-            metavar="experiment|sweep|figure|run|plan|graph|model", help="The format whose schema is printed."
+            metavar="experiment|sweep|search|figure|run|plan|graph|model", help="The format whose schema is printed."
         ),
     ] = "experiment",
     json: Json = False,  # noqa: ARG001
 ) -> int:
-    """Print the JSON Schema of experiment, sweep or figure files (for editors), of the output of run --json, or of
-    plans (version 2 of syncline-plan).
+    """Print the JSON Schema of experiment, sweep, search or figure files (for editors), of the output of run --json, or
+    of plans (version 2 of syncline-plan).
 
     \b
       syncline schema > experiment.schema.json
@@ -40,11 +40,13 @@ def schema(
     from syncline.results import dumps
     from syncline.schedules import plan_form
     from syncline.schema import documents, export, graph_file
+    from syncline.search import file as search_file
     from syncline.sweep import export as sweep_export
 
     schemas = {
         "experiment": export.json_schema,
         "sweep": sweep_export.json_schema,
+        "search": search_file.json_schema,
         "figure": figure_export.json_schema,
         "run": documents.json_schema,
         "plan": plan_form.json_schema,

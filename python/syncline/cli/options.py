@@ -30,6 +30,13 @@ Seed = Annotated[
     int, typer.Option(help="Seed of what is random: network.jitter, network.posting random, endpoint.sharing delayed.")
 ]
 Threads = Annotated[int | None, typer.Option(help="Simulations that run at once; by default one per processor.")]
+Ray = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Simulate on a Ray cluster: its address, auto for the one that runs here, or local for a new one.",
+    ),
+]
 Fold = Annotated[
     str | None,
     typer.Option(
@@ -97,13 +104,17 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print results and er
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="List what was assumed.")]
 
 
-def common_problems(*, threads: int | None = None, seed: int = 0) -> list[Problem]:
+def common_problems(*, threads: int | None = None, seed: int = 0, ray: str | None = None) -> list[Problem]:
     """What is wrong with flags that most commands have."""
     problems: list[InputError] = []
     if threads is not None and not 1 <= threads <= MAX_THREADS:
         problems.append(command_line("--threads", threads, "this is out of range", f"1 to {MAX_THREADS}"))
     if not 0 <= seed < 2**63:
         problems.append(command_line("--seed", seed, "this is out of range", f"0 to {2**63 - 1}"))
+    if ray is not None:
+        from syncline.sweep import remote
+
+        problems += [error for error in (remote.missing(ray),) if error is not None]
     return [problem for error in problems for problem in error.problems]
 
 

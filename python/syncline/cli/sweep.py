@@ -46,6 +46,7 @@ def sweep(
     endpoint: options.Endpoint = None,
     algorithm: options.Algorithm = None,
     backend: options.Backend = None,
+    ray: options.Ray = None,
     _memory_limit: options.MemoryLimit = None,
     quiet: options.Quiet = False,
 ) -> int:
@@ -72,7 +73,7 @@ def sweep(
     """
     from syncline import runner
 
-    problems = options.common_problems(threads=threads, seed=seed)
+    problems = options.common_problems(threads=threads, seed=seed, ray=ray)
     forced = options.forced(
         chunk=chunk,
         inflight=inflight,
@@ -93,7 +94,7 @@ def sweep(
     simulations, warnings = points.simulations(described, Checked(described.points, quiet=quiet), seed)
     journal = _journal(out, resume=resume)
     with run.keeping(journal, "the same command with --resume"):
-        entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet)
+        entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet, address=ray)
         found = table.of(simulations, entries)
         status = found.status(len(simulations))
         if out is not None:
@@ -122,26 +123,32 @@ def _is_sweep(path: Path) -> bool:
 
 
 def check_output(
-    out: Path | None, problems: list[Problem], *, resume: bool, is_ours: Callable[[Path], bool], what: str
+    out: Path | None,
+    problems: list[Problem],
+    *,
+    resume: bool,
+    is_ours: Callable[[Path], bool],
+    what: str,
+    formats: Sequence[str] = (".parquet", ".csv"),
 ) -> None:
     """What is wrong with the output, before anything is read; `is_ours` says of a file whether it is `what` is written,
     which alone is replaced.
     """
     from syncline.errors import InputError, command_line
-    from syncline.sweep import journal, run
+    from syncline.sweep import journal
 
     if out is None:
         if resume:
             problems += command_line("--resume", None, "there is nothing to go on with", "--out FILE as well").problems
         return
     try:
-        if out.suffix not in run.FORMATS:
+        if out.suffix not in formats:
             message = (
                 f"the suffix {out.suffix} is not that of a format"
                 if out.suffix
                 else "the file name has no suffix, which chooses the format"
             )
-            problems += command_line("--out", str(out), message, f"FILE{' or FILE'.join(run.FORMATS)}").problems
+            problems += command_line("--out", str(out), message, f"FILE{' or FILE'.join(formats)}").problems
         elif out.is_dir():
             problems += command_line("--out", str(out), "this is a directory", "the name of a file").problems
         elif not out.parent.is_dir():

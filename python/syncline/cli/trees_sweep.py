@@ -211,6 +211,7 @@ def _entries(
     from syncline import interrupts
     from syncline.sweep import pool
     from syncline.sweep.progress import SweepProgress
+    from syncline.sweep.work import WorkerDiedError
 
     if journal is not None and journal.remark is not None:
         print(f"warning: {journal.remark}", file=sys.stderr)
@@ -231,7 +232,7 @@ def _entries(
         ):
             for key, outcome in outcomes:
                 with interrupts.held_back():  # the table has what the journal has
-                    if isinstance(outcome, pool.WorkerDiedError):
+                    if isinstance(outcome, WorkerDiedError):
                         entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
                     else:
                         if journal is not None:

@@ -166,7 +166,7 @@ def _simulation(point: Point, variant: Variant, seeds: int) -> tuple[Simulation,
     """A variant at a point, and what the engine refuses it for. Algorithms are chosen when it runs."""
     untraced = variant.experiment.output.model_copy(update={"trace_npus": []})
     variant = replace(variant, experiment=variant.experiment.model_copy(update={"output": untraced}))
-    key = _key(variant, seeds)
+    key = key_of(variant, seeds)
     if variant.experiment.has_open_algorithms or variant.experiment.has_open_slices:
         return Simulation(point, variant, key, seeds=seeds), []
     try:
@@ -177,7 +177,7 @@ def _simulation(point: Point, variant: Variant, seeds: int) -> tuple[Simulation,
     return Simulation(point, variant, key, expected, seeds=seeds), []
 
 
-def _key(variant: Variant, seeds: int) -> str:
+def key_of(variant: Variant, seeds: int = 1) -> str:
     """A name for what is simulated: the complete experiment, files it reads included, the engine's version, and the
     seed, or seeds, where something is random.
     """

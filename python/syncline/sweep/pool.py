@@ -12,38 +12,36 @@ import os
 import signal
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 from syncline import interrupts, runner
 from syncline.schema.load import Variant
-from syncline.sweep import measures
+from syncline.sweep import measures, remote
 from syncline.sweep.journal import Entry
+from syncline.sweep.work import Task, Work, WorkerDiedError
 
 Job = tuple[str, Variant, int]
 """A simulation under its key, and with how many seeds it is run if it loses frames."""
-Work: TypeAlias = Callable[..., Entry]
-"""A function of a module, which other processes find by its name."""
-Task: TypeAlias = tuple[str, tuple[Any, ...]]
-"""What such a function is called with, under a key."""
 
 _context = multiprocessing.get_context("spawn")
 
 
-class WorkerDiedError(Exception):
-    """The process that was simulating is gone."""
-
-
 def simulate(
-    jobs: Sequence[Job], threads: int | None = None
+    jobs: Sequence[Job], threads: int | None = None, address: str | None = None
 ) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
-    """What comes of each job, as it comes, with `threads` of them at once; one per processor if not given."""
-    return carry_out(measures.simulate, [(key, (variant, seeds)) for key, variant, seeds in jobs], threads)
+    """What comes of each job, as it comes, with `threads` of them at once; one per processor if not given. With the
+    `address` of a Ray cluster, its workers simulate.
+    """
+    tasks = [(key, (variant, seeds)) for key, variant, seeds in jobs]
+    if address is None:
+        return carry_out(measures.simulate, tasks, threads)
+    return remote.carry_out(measures.simulate, tasks, address, threads)
 
 
 def carry_out(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from syncline import estimate, interrupts, memory, parquet, rundir
 from syncline.sweep import pool
@@ -14,12 +14,20 @@ from syncline.sweep.journal import Entry, Journal
 from syncline.sweep.points import Simulation
 from syncline.sweep.progress import SweepProgress
 from syncline.sweep.table import LABELS, METADATA, Table
+from syncline.sweep.work import WorkerDiedError
 
 
 def simulate(
-    simulations: Sequence[Simulation], journal: Journal | None, threads: int | None, *, quiet: bool
+    simulations: Sequence[Simulation],
+    journal: Journal | None,
+    threads: int | None,
+    *,
+    quiet: bool,
+    address: str | None = None,
 ) -> tuple[dict[str, Entry], bool]:
-    """What came of the simulations, by their keys, and whether they were interrupted."""
+    """What came of the simulations, by their keys, and whether they were interrupted. `address` is that of a Ray
+    cluster, which simulates in place of processes of this machine.
+    """
     entries = {s.key: Entry("refused", s.refusal) for s in simulations if s.refusal is not None}
     if journal is not None:
         if journal.remark is not None:
@@ -34,22 +42,36 @@ def simulate(
     if long is not None and not quiet:
         print(f"warning: {long}", file=sys.stderr, flush=True)
     try:
-        with (
-            SweepProgress({key: s.events for key, s in pending.items()}, already, quiet=quiet) as progress,
-            closing(pool.simulate(jobs, threads)) as outcomes,
-        ):
-            for key, outcome in outcomes:
-                with interrupts.held_back():  # the table has what the journal has
-                    if isinstance(outcome, pool.WorkerDiedError):
-                        entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
-                    else:
-                        if journal is not None:
-                            journal.add(key, pending[key].name, outcome)
-                        entries[key] = outcome
-                progress.finished(key, failed=entries[key].status != "done")
+        with SweepProgress({key: s.events for key, s in pending.items()}, already, quiet=quiet) as progress:
+            named = {key: s.name for key, s in pending.items()}
+            keep(pool.simulate(jobs, threads, address), named, entries, journal, progress)
     except KeyboardInterrupt:
         return entries, True
     return entries, False
+
+
+Outcomes: TypeAlias = Generator[tuple[str, Entry | WorkerDiedError], None, None]
+"""What comes of simulations, as it comes."""
+
+
+def keep(
+    outcomes: Outcomes,
+    names: Mapping[str, str],
+    entries: dict[str, Entry],
+    journal: Journal | None,
+    progress: SweepProgress,
+) -> None:
+    """Adds what comes of simulations to the entries and the journal; their `names` are for people."""
+    with closing(outcomes):
+        for key, outcome in outcomes:
+            with interrupts.held_back():  # the table has what the journal has
+                if isinstance(outcome, WorkerDiedError):
+                    entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
+                else:
+                    if journal is not None:
+                        journal.add(key, names[key], outcome)
+                    entries[key] = outcome
+            progress.finished(key, failed=entries[key].status != "done")
 
 
 @contextmanager

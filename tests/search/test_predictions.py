@@ -1,0 +1,149 @@
+"""Bounds and estimates of a search: bounds never exceed simulations, and rates are those of the links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from syncline import engine
+from syncline.fabric import topologies
+from syncline.models import times
+from syncline.models.demands import Kernel
+from syncline.schema.parallel import Parallel
+from syncline.search import file, space
+from syncline.search.file import Search
+from syncline.search.predict import Predicted, Predictor
+from syncline.search.rates import Rates
+from syncline.search.space import Candidate
+from syncline.strategies.mesh import Mesh
+from syncline.topology import Topology
+
+TINY = "{layers: 4, hidden: 64, heads: 4, vocabulary: 256, positions: 32}"
+EXPERIMENT = """\
+name: gpt
+topology: {topology}
+workload: {{model: gpt2, parameters: {tiny}, global_batch: {batch}}}
+parallel: {parallel}
+collective: {{chunks: 2, algorithm: ring}}
+network: flow
+endpoint: ideal
+search: {search}
+{more}
+"""
+
+
+def search(
+    folder: Path, axes: str, parallel: str = "{}", topology: str = "dgx-a100", batch: int = 16, more: str = ""
+) -> Search:
+    """A search of divisions of a small GPT."""
+    path = folder / "gpt.yaml"
+    path.write_text(
+        EXPERIMENT.format(topology=topology, tiny=TINY, batch=batch, parallel=parallel, search=axes, more=more)
+    )
+    return file.load_file(path, "gpt.yaml")
+
+
+def predicted(found: Search) -> list[tuple[Candidate, Predicted]]:
+    """All candidates with their predictions."""
+    predictors = {id(base): Predictor(base) for base in found.bases}
+    return [(c, predictors[id(c.base)].of(c)) for c in space.candidates(found).candidates]
+
+
+def simulated(candidate: Candidate) -> float:
+    """Picoseconds of an iteration."""
+    summary = engine.run(candidate.variant()).summary
+    return float(summary["total_ps"]) / int(candidate.base.experiment.iterations)
+
+
+@pytest.mark.parametrize(
+    ("axes", "parallel", "more"),
+    [
+        ("{tensor: [1, 4], pipeline: [1, 2], recompute: [none, full]}", "{zero: 1}", ""),
+        ("{tensor: [2], sequence: [true], zero: [0, 1, 2], micro_batch: [1, 2]}", "{}", ""),
+        ("{schedule: [gpipe, 1f1b, interleaved], virtual: [1, 2]}", "{pipeline: 2, tensor: 2}", ""),
+        ("{pipeline: [2, 4]}", "{recompute: selective, schedule: pipedream}", "training: {iterations: 1}"),
+        ("{context: [2, 4], tensor: [1, 2]}", "{context_exchange: all-gather, recompute: selective}", ""),
+        ("{context: [2], zero: [0, 3]}", "{}", "training: {iterations: 3}"),
+        ("{tensor: [1, 2]}", "{parameter_server: central}", ""),
+        ("{tensor: [2], pipeline: [2]}", "{parameter_server: sharded, updates: asynchronous}", ""),
+        ("{tensor: [2, 8], algorithm: [direct, halving-doubling, double-binary-tree]}", "{}", ""),
+        ("{pipeline: [1, 2], order: [[data, tensor, context, pipeline]]}", "{tensor: 2, scatter_gather: true}", ""),
+        ("{tensor: [2], pipeline: [1, 2]}", "{}", "network: {backend: analytical}\n"),
+        ("{tensor: [1, 2]}", "{}", "training: {stragglers: [{npu: 3, factor: 0.5}], tail: stop}"),
+        ("{tensor: [1, 2]}", "{pipeline: 2}", "npu: {compute: {kind: tiles, launch: 2us}}\n"),
+    ],
+)
+def test_no_bound_is_above_a_simulation(tmp_path: Path, axes: str, parallel: str, more: str) -> None:
+    text = more
+    found = search(tmp_path, axes, parallel, more="" if "network:" in text else text)
+    if "network:" in text:
+        path = tmp_path / "gpt.yaml"
+        path.write_text(path.read_text().replace("network: flow\n", text))
+        found = file.load_file(path, "gpt.yaml")
+    candidates = predicted(found)
+    for candidate, prediction in candidates:
+        took = simulated(candidate)
+        assert 0 < prediction.bound <= took, candidate.name
+        assert prediction.bound <= prediction.estimate
+    assert candidates
+
+
+def test_the_bound_is_compute_and_bubble_where_nothing_is_exchanged(tmp_path: Path) -> None:
+    found = search(tmp_path, "{pipeline: [1], memory: 80GB}", topology='"Ring(1)"', batch=4)
+    ((candidate, prediction),) = predicted(found)
+    assert prediction.bound == prediction.estimate == simulated(candidate)
+
+
+@pytest.mark.parametrize(
+    "parallel",
+    ["{schedule: gpipe}", "{recompute: full}", "{schedule: interleaved, virtual: 2}", "{schedule: pipedream}"],
+)
+def test_bounds_are_tight_where_messages_are_short(tmp_path: Path, parallel: str) -> None:
+    """Nothing but passes and the bubble takes time, and blocks cost much more than what stands before and behind them,
+    so that any larger bubble in the bound would be seen.
+    """
+    shape = "{layers: 8, hidden: 4096, heads: 4, vocabulary: 64, positions: 512}"
+    axes, topology = "{pipeline: [4], memory: 800GB}", '"Ring(4, rate=10TB/s, latency=1ns)"'
+    search(tmp_path, axes, parallel, topology, 8, "training: {update: false}")
+    path = tmp_path / "gpt.yaml"
+    path.write_text(path.read_text().replace(TINY, shape))
+    ((candidate, prediction),) = predicted(file.load_file(path, "gpt.yaml"))
+    took = simulated(candidate)
+    assert prediction.bound <= took <= 1.02 * prediction.bound
+    assert took == pytest.approx(prediction.estimate, rel=0.02)
+
+
+def test_rates_are_those_of_the_links() -> None:
+    """A DGX A100: 12 NVLinks of 25 GB/s for each GPU, and 8 NICs of 25 GB/s."""
+    fabric = topologies.parse("dgx-a100(nodes=2)")
+    parallel = Parallel(tensor=4, pipeline=2, data=2)
+    mesh = Mesh.of(parallel, 16)
+    rates = Rates(fabric)
+    assert rates.along(mesh, ("tensor",)).rate == 300e9
+    assert rates.along(mesh, ("data",)).rate == 300e9
+    # Each of 8 pairs of GPUs in different servers has an eighth of 8 NICs.
+    assert rates.along(mesh, ("pipeline",)).rate == 25e9
+    family = rates.along(mesh, ("tensor",))
+    assert family.collective("all-reduce", 300 * 10**6) == pytest.approx(1.5e9 + 2 * family.latency)
+    torus = topologies.parse("Ring(4, rate=200GB/s)_Ring(2, rate=25GB/s)")
+    on = Mesh.of(Parallel(tensor=4), 8, (4, 2))
+    assert isinstance(torus, Topology)
+    dims = [2 * dim.links * dim.payload_rate for dim in torus.dims]
+    assert [Rates(torus).along(on, (axis,)).rate for axis in ("tensor", "data")] == dims
+
+
+def test_kernels_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    of = times.of
+
+    def noted(compute: Mapping[str, Any], kernels: Sequence[Kernel]) -> list[times.Taken]:
+        asked.extend(kernels)
+        return of(compute, kernels)
+
+    monkeypatch.setattr(times, "of", noted)
+    candidates = predicted(search(tmp_path, "{pipeline: [1, 2, 4], zero: [0, 1], schedule: [gpipe, 1f1b]}"))
+    assert len(candidates) == 2 + 8
+    assert len(asked) == len(set(asked)) > 0
