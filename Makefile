@@ -41,6 +41,7 @@ bench: $(VENV)/.engine
 validation: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit
 	PYTHONPATH=python $(BIN)/python -m syncline.ns3 --record
+	PYTHONPATH=python $(BIN)/python -m syncline.training_times --record
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation -o docs/validation.md
 
 reproduction: $(VENV)/.engine
