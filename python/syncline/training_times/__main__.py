@@ -1,7 +1,7 @@
 """`python -m syncline.training_times`: simulates measured iterations, and prints errors.
 
 With `--record` what came of them is kept for docs/validation.md, with `--fit` the two fitted constants are searched,
-with `--table NAME` only points of one table are simulated.
+with `--only TEXT` only points are simulated whose names contain the text.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import csv
 import statistics
 import sys
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
-from syncline import runner
+from syncline.strategies import training
 from syncline.training_times import page
-from syncline.training_times.points import TABLES, Constants, Point, points, simulated_s
+from syncline.training_times.points import Constants, Point, points, simulated_s
 
 MEMORY: Final = [f"{percent}%" for percent in range(60, 90, 5)]
 DISPATCH: Final = [f"{us}us" for us in range(50, 82, 2)]
@@ -27,24 +26,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m syncline.training_times", description=__doc__)
     parser.add_argument("--record", action="store_true", help="keep the numbers for docs/validation.md")
     parser.add_argument("--fit", action="store_true", help="search the two fitted constants on the rows named for them")
-    parser.add_argument("--table", choices=TABLES, help="only points of this table")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only points whose names contain this")
     options = parser.parse_args()
     if options.fit:
         _fit()
         return 0
     found = page.recorded() if options.record and page.RECORD.is_file() else {}
-    chosen = list(points(options.table))
-    tasks = [(point.name, partial(_timed, point)) for point in chosen]
-    for point, seconds in runner.concurrently(tasks):
-        found[point.name] = seconds
-        print(f"{seconds / point.iteration_s - 1:+7.1%}  {point.name}", flush=True)
+    for point in points():
+        if options.only not in point.name:
+            continue
+        found[point.name] = simulated_s(point)
+        training.forget()
+        print(f"{found[point.name] / point.iteration_s - 1:+7.1%}  {point.name}", flush=True)
         if options.record:
             _write(found)
     return 0
-
-
-def _timed(point: Point) -> tuple[Point, float]:
-    return point, simulated_s(point)
 
 
 def _write(found: dict[str, float]) -> None:

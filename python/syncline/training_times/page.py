@@ -33,7 +33,8 @@ one.
 Two constants are fitted, on four rows, which the means below leave out (marked *fitted*): what kernels reach of the
 memory bandwidth (70 %; 80 % on an H200) on two, and what a host takes to issue a kernel (64 us; `parallel.dispatch`) on
 two. The rest is not fitted here: products as on the H200, NVLink's rate and the base time of an all-reduce from tables
-of nccl-tests.
+of nccl-tests. That hosts are simulated at all, that all-reduces have a base time, and which algorithm crosses servers
+was decided with these rows in view; `megatron` and the larger rows of `vtrain-cluster` were looked at only afterwards.
 
 Readings, where sources are silent:
 
