@@ -2,7 +2,8 @@
 # make test           formatting, lints, types and all tests
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
-# make validation     fits the software model to measured tables, simulates runs of ns-3, writes docs/validation.md
+# make validation     fits the software model to measured tables, simulates runs of ns-3 and
+#                     iterations of GPT training (15 minutes), writes docs/validation.md
 # make reproduction   simulates the ledger of published figures, writes docs/reproduction.md
 #
 # Everything is installed into .venv, at the versions in requirements.txt; nothing outside this folder changes.
@@ -41,6 +42,7 @@ bench: $(VENV)/.engine
 validation: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit
 	PYTHONPATH=python $(BIN)/python -m syncline.ns3 --record
+	PYTHONPATH=python $(BIN)/python -m syncline.training_times --record
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation -o docs/validation.md
 
 reproduction: $(VENV)/.engine

@@ -238,6 +238,7 @@ OTHER: Final[dict[str, Any]] = {
     "parallel.optimiser.moment": "8B",
     "parallel.overlap.tensor": False,
     "parallel.overlap.pipeline": False,
+    "parallel.dispatch": "10us",
     "parallel.collectives": {"data": {"algorithm": "halving-doubling"}},
 }
 """For every field another value than its default, and than that of the experiments here."""

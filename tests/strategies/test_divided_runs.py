@@ -13,6 +13,7 @@ from support.command import Ended
 from syncline import document, engine
 from syncline.errors import InputError
 from syncline.schema.load import Variant, load
+from syncline.strategies import training
 
 Command = Callable[..., Ended]
 
@@ -207,3 +208,34 @@ def test_a_run_is_written_and_can_be_run_again(tmp_path: Path, syncline_command:
     assert again.status == 0, again.err
     one, two = (json.loads(ended.out)["runs"][0] for ended in (first, again))
     assert one["total_time_s"] == two["total_time_s"]
+
+
+def total(parallel: str, more: str = "", **named: Any) -> int:
+    """Picoseconds of a run."""
+    found: int = engine.run(loaded(parallel, more=more, **named)).summary["total_ps"]
+    return found
+
+
+def test_a_slow_host_decides_how_long_a_run_takes() -> None:
+    """One NPU: the last node begins when the host has issued all kernels before it, and its own first one."""
+    variant = loaded("{micro_batch: 2, dispatch: 1ms}", topology='"Ring(1)"', batch=4)
+    divided = training.divided(variant.experiment)
+    works = [node["work"] for node in divided.classes[0].nodes]
+    kernels = [len(divided.costs[work["cost"]]) for work in works if work["op"] == "kernels"]
+    issued = (sum(kernels[:-1]) + 1) * 10**9
+    summary = engine.run(variant).summary
+    assert issued < summary["total_ps"] < issued + summary["compute_ps"]
+    assert summary["background_wait_ps"] == summary["total_ps"] - summary["compute_ps"]
+
+
+def test_a_fast_host_only_delays_the_beginning() -> None:
+    without, with_host = (
+        total(f"{{micro_batch: 2, dispatch: {d}}}", topology='"Ring(1)"', batch=4) for d in ("0s", "1ns")
+    )
+    assert without + 1_000 == with_host
+
+
+def test_folded_and_whole_runs_with_hosts_are_the_same() -> None:
+    parallel = "{tensor: 2, pipeline: 2, dispatch: 50us}"
+    folded, whole = (total(parallel, f"fold: '{f}'", topology='"Ring(2)_Ring(2)_Ring(2)"') for f in ("on", "off"))
+    assert folded == whole

@@ -5,7 +5,8 @@
     python -m syncline.software.validation --refit         # the class files anew, from the tables
 
 Everything in it is computed from the tables in this package, but for the comparison with ns-3, which
-`python -m syncline.ns3` records, and the last section, which `make fuzz` records.
+`python -m syncline.ns3` records, iteration times, which `python -m syncline.training_times` does, and the last section,
+which `make fuzz` records.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from syncline.software.calibration import MIB, Errors, Residual, Run
 from syncline.software.constants import START, Software
 from syncline.software.model import Model
 from syncline.software.selection import Selected
+from syncline.training_times import page as training_times
 
 TARGET_LARGE: Final = 0.05
 TARGET_SMALL: Final = 0.15
@@ -177,6 +179,7 @@ def document() -> str:
         LIMITS_TEXT,
         *_in_full(),
         *page.section(),
+        *training_times.section(),
         *_hostile_input(),
     ]
     return "\n\n".join(parts) + "\n"

@@ -10,6 +10,7 @@ from typing import Any, Final
 from syncline.schema.parallel import Parallel
 from syncline.strategies.costs import Kernels
 from syncline.strategies.mesh import Mesh
+from syncline.strategies.nodes import MAIN
 from syncline.strategies.setting import Role, Setting
 from syncline.strategies.stage import Stage
 
@@ -33,13 +34,12 @@ class Class:
     name: str
     npus: list[int]
     nodes: list[dict[str, Any]]
-    serves: bool
-    """Whether it has the stream of a parameter server."""
 
     @property
     def streams(self) -> list[str]:
-        """In which order its streams compute."""
-        return ["in-order", "by-readiness"] if self.serves else ["in-order"]
+        """In which order its streams compute: its own, that of a parameter server, and that of its host."""
+        last = max((node["stream"] for node in self.nodes), default=MAIN)
+        return ["in-order", "by-readiness", "in-order"][: last + 1]
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,7 @@ def graph(setting: Setting) -> Divided:
     classes = []
     for role in roles(setting):
         program = Stage(setting, role, numbers).program()
-        serves = any(node["stream"] for node in program)
-        classes.append(Class(role.name, _npus(setting, role, copies), program, serves))
+        classes.append(Class(role.name, _npus(setting, role, copies), program))
     return Divided(classes, families, setting.costs.rows)
 
 

@@ -15,6 +15,8 @@ UPDATE: Final = "update"
 MAIN: Final = 0
 SERVER: Final = 1
 """The stream of a parameter server, which takes what is ready."""
+HOST: Final = 2
+"""The stream of the host that issues what the NPU does, in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Nodes:
     families: Mapping[str, int]
     """The numbers of families. Those that are missing have one rank each: they have nothing to say."""
     costs: Costs
+    dispatch: int = 0
+    """Picoseconds that the host takes to issue a kernel, a collective or a message; 0 for no host."""
     layer: str = ""
     """The layer to which nodes are accounted."""
     nodes: list[dict[str, Any]] = field(default_factory=list)
@@ -44,6 +48,10 @@ class Nodes:
     """The last node of the main stream."""
     pending: list[int] = field(default_factory=list)
     """Communication that the next node of the main stream waits for."""
+    _issuing: int = 0
+    """Kernels of the node before that the host has not issued yet when that node begins."""
+    _awaited: list[int] = field(default_factory=list)
+    """What the host waits for before it issues more."""
 
     def compute(self, pass_: str, kernels: Kernels, after: Iterable[int] = ()) -> int | None:
         """Computes on the main stream, once `pending` is done; does nothing if there are no kernels."""
@@ -91,7 +99,27 @@ class Nodes:
         """Has the next node of the main stream wait for these."""
         self.pending += [number for number in numbers if number is not None and number not in self.pending]
 
+    def host_waits(self, number: int) -> None:
+        """Has the host wait for a node before it issues more."""
+        self._awaited = [number]
+
+    def _issue(self, pass_: str, kernels: int) -> int:
+        """The host's part of a node: a node may begin when its first kernel has been issued, and what follows it when
+        the others have.
+        """
+        time = (self._issuing + 1) * self.dispatch
+        self._issuing = kernels - 1
+        number = self._append(pass_, {"op": "time", "time_ps": time}, self._awaited, HOST)
+        self._awaited = []
+        return number
+
     def _add(self, pass_: str, work: dict[str, Any], after: Iterable[int | None], stream: int = MAIN) -> int:
+        if self.dispatch and work["op"] != "time":
+            kernels = len(self.costs.rows[work["cost"]]) if work["op"] == "kernels" else 1
+            after = [*after, self._issue(pass_, kernels)]
+        return self._append(pass_, work, after, stream)
+
+    def _append(self, pass_: str, work: dict[str, Any], after: Iterable[int | None], stream: int) -> int:
         named = sorted({number for number in after if number is not None})
         self.nodes.append(
             {
@@ -104,6 +132,11 @@ class Nodes:
             }
         )
         return len(self.nodes) - 1
+
+    def is_main(self, number: int) -> bool:
+        """Whether a node computes on the main stream."""
+        node = self.nodes[number]
+        return node["stream"] == MAIN and node["work"]["op"] in ("kernels", "time")
 
     def after_previous(self, number: int, before: Iterable[int | None]) -> None:
         """Has a node wait for nodes of the iteration before."""

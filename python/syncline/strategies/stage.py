@@ -23,8 +23,8 @@ class Stage:
     def __init__(self, setting: Setting, role: Role, families: Mapping[str, int]) -> None:
         self.setting = setting
         self.role = role
-        self.nodes = Nodes(families, setting.costs)
         parallel = setting.parallel
+        self.nodes = Nodes(families, setting.costs, parallel.dispatch)
         pieces = weights.placed(setting.model, parallel.pipeline, parallel.virtual)[role.stage]
         passes = LayerPasses(parallel, setting.costs, role.expert)
         self.chunks: list[list[LayerSteps]] = [[passes.steps(layer) for layer in piece] for piece in pieces]
@@ -128,6 +128,7 @@ class Stage:
         nodes.layer = layer
         got = nodes.message(pass_, "recv", self._message(peer, tag))
         nodes.wait(got)
+        nodes.host_waits(got)
         if parallel.scatter_gather and not parallel.sequence:
             nodes.wait(nodes.collective(pass_, "tensor", "all-gather", self.setting.activation, nodes.ready()))
 
@@ -146,7 +147,7 @@ class Stage:
         begins = len(nodes.nodes)
         for step in steps:
             self._play(step)
-        computes = (n for n in range(begins, len(nodes.nodes)) if nodes.nodes[n]["work"]["op"] in ("kernels", "time"))
+        computes = (n for n in range(begins, len(nodes.nodes)) if nodes.is_main(n))
         if turn.forward and (first := next(computes, None)) is not None:
             self.first_uses.setdefault((turn.chunk, layer), first)
         self.visited += 1

@@ -173,6 +173,11 @@ class _Keyed:
         return hash(self.request.key)
 
 
+def forget() -> None:
+    """Drops the graphs that are kept for those who ask again; of large trainings they take gigabytes."""
+    _divided.cache_clear()
+
+
 @lru_cache(maxsize=8)
 def _divided(keyed: _Keyed) -> Divided:
     return build.graph(keyed.request.setting())
