@@ -149,7 +149,7 @@ def simulated(divided: Divided, topology: str, fold: str = "auto") -> dict[str, 
     )
     (variant,) = load(document.read(text, "file.yaml"), "file.yaml", Path()).variants
     spec = engine.specification(variant.experiment)
-    compute = {"flops_per_s": 1e12, "memory_bytes_per_s": 1e12, "scale": 1.0, "array": None, "tile": None}
+    compute = {"flops_per_s": 1e12, "memory_bytes_per_s": 1e12, "scale": 1.0, "tile": None}
     families = [
         {"name": name, "members": members, "collectives": spec["collectives"]}
         for name, members in divided.families.items()

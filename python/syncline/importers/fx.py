@@ -31,7 +31,9 @@ MOST: Final = 2**62
 PER_ELEMENT: Final = {"norm": 5, "softmax": 5, "pool": 1, "elementwise": 1, "other": 1, "embedding": 0}
 """Operations for each element of the result."""
 OPS: Final = ("linear", "conv", "matmul", "attention", *PER_ELEMENT)
-KEYS: Final = ("name", "layer", "op", "inputs", "output", "weight", "parameters", "element", "groups")
+KEYS: Final = ("name", "op", "layer", "inputs", "output", "weight", "parameters", "element", "groups")
+FAMILY: Final = "data"
+"""The communicators that reduce gradients."""
 SHAPE: Final = "a list of whole numbers from 1"
 """What is accepted as a shape."""
 
@@ -178,7 +180,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     nodes = training(operators, npus)
     graph = {
         "format": "syncline-graph",
-        "families": {"data": {"members": {"groups": [list(range(npus)) if npus < 3 else f"0-{npus - 1}"]}}},
+        "families": {FAMILY: {"members": {"groups": [list(range(npus)) if npus < 3 else f"0-{npus - 1}"]}}},
         "classes": {"all NPUs": {"npus": f"0-{npus - 1}" if npus > 1 else [0], "nodes": nodes}},
     }
     name = text.values.get("module")
@@ -193,7 +195,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
         "parameters": sum(op["parameters"] for op in operators),
         "forward_flops": sum(flops(op) for op in operators),
         "classes": [{"name": "all NPUs", "nodes": len(nodes)}],
-        "families": [{"name": "data", "communicators": 1}],
+        "families": [{"name": FAMILY, "communicators": 1}],
     }
     return made
 
@@ -322,7 +324,7 @@ def _reduced(
     name, found = after, []
     if npus > 1:
         name = f"{layer} gradients"
-        call = {"family": "data", "kind": "all-reduce", "size": f"{size}B"}
+        call = {"family": FAMILY, "kind": "all-reduce", "size": f"{size}B"}
         found.append({"name": name, "layer": layer, "pass": "weight-grad", "collective": call, "after": [after]})
     update = _compute(f"{layer} update", layer, "update", 2 * parameters, 3 * size)
     return [*found, update | {"after": [name]}]
