@@ -338,7 +338,9 @@ def _measured(parts: Parts) -> Iterator[Violation]:
         precision = type_of(getattr(workload, "precision", None), getattr(workload, "element", DEFAULT_ELEMENT))
         if table.type_for(precision) is None:
             message = f"the table has no products in {precision}"
-            yield Violation(path, message, f"a table with some; this one has {one_of(table.types())}")
+            yield Violation(
+                path, message, f"a table with some, or in workload.precision what this one has: {one_of(table.types())}"
+            )
 
 
 def _kinds(parts: Parts) -> Iterator[Violation]:
