@@ -641,8 +641,8 @@ def _plans(tree: Mapping, loading: _Loading) -> tuple[PlanFile, ...] | Unread | 
 def _plan(node: Scalar, loading: _Loading) -> PlanFile | None:
     """The plan in a file, which is looked for beside the file that names it; nothing, once it is said what is wrong."""
     text = str(node.value)
-    is_written = node.origin.line is not None or node.origin.file in loading.folders
-    path = loading.folders.get(node.origin.file, Path()) / text if is_written else inputs.given(text)
+    folder = loading.folders.get(node.origin.file, Path())
+    path = inputs.given(text) if node.origin.line is None and folder == Path() else folder / text
     if path not in loading.plans:
         loading.plans[path] = None
         try:
