@@ -114,12 +114,14 @@ proptest! {
         }),
     ) {
         let other = renamed(&network, &terminals, &switches);
-        let symmetry = Symmetry::of(&other).expect("symmetries");
-        prop_assert!(dgx || symmetry.roots.len() == 1);
+        let symmetry = Symmetry::of(&other);
+        prop_assert!(dgx || symmetry.as_ref().is_some_and(|found| found.roots.len() == 1));
+        let Some(symmetry) = symmetry else { return Ok(()) };
         for (kind, both) in [("from-all", false), ("both-ways", true)] {
             let slow = asked(&network, &json!({"kind": kind}));
             let fast = orbits::trees(&other, &symmetry, both, Ratio::whole(u64::MAX));
-            prop_assert_eq!(fast.map(|found| found.rate), Some(ratio(&slow["rate"])), "{}", kind);
+            prop_assert!(dgx || fast.is_some());
+            prop_assert!(fast.is_none_or(|found| found.rate == ratio(&slow["rate"])), "{}", kind);
         }
     }
 
