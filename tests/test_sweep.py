@@ -121,6 +121,13 @@ class TestPoints:
         rows = run(syncline_command, sweep, text)
         assert [row["workload.astra_text"] for row in rows] == ["a.txt"] * 3 + ["b.txt"] * 3
 
+    def test_models_by_name(self, syncline_command: Command, sweep: Path, tmp_path: Path) -> None:
+        text = "name: models\nbase: three.yaml\naxes: {workload.model: [resnet18, vgg16]}\n"
+        out = tmp_path / "models.parquet"
+        rows = run(syncline_command, sweep, text, "--out", str(out))
+        assert [row["workload.model"] for row in rows] == ["resnet18"] * 3 + ["vgg16"] * 3
+        assert str(pq.read_table(out).schema.field("workload.model").type) == "string"
+
     def test_settings_of_the_command_line_hold_for_every_point(self, syncline_command: Command, sweep: Path) -> None:
         rows = run(syncline_command, sweep, SWEEP, "--set", "training.iterations=5", "--backend", "analytical")
         assert {row["iterations"] for row in rows} == {5}

@@ -204,7 +204,7 @@ def _read(path: str, written: str, group: Sequence[Simulation]) -> tuple[str, Va
     value, info = _field(group[0].variant.experiment, keys) if group else (None, None)
     if info is None or isinstance(value, BaseModel | list | dict | tuple):
         return "", written
-    if isinstance(value, Fabric):
+    if isinstance(value, Fabric | str):  # of any kind of text, such as the name of a model
         return "", str(value)
     unit = UNITS.get(accepted_text(info) or "")
     if unit is None or value is None:
