@@ -20,8 +20,8 @@ least with `k = sqrt((d - 1) S / (W a))`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
@@ -155,30 +155,41 @@ def _carries(packing: Packing, tree: Tree) -> Iterable[tuple[int, int]]:
         yield arc.src, arc.dst
 
 
-@dataclass(frozen=True, slots=True)
 class _Links:
     """Between two GPUs: what a link carries, and how full all of them are."""
 
-    capacity: dict[tuple[int, int], Fraction]
-    load: dict[tuple[int, int], float]
-    shares: dict[tuple[Fraction, Fraction], float] = field(default_factory=dict)
-    """Of weights and capacities that have been asked for: trees have few, and fractions are slow to divide."""
+    def __init__(self, capacity: Mapping[tuple[int, int], Fraction], load: Mapping[tuple[int, int], float]) -> None:
+        self.load = load
+        kinds: dict[Fraction, int] = {}
+        self.kind = {pair: kinds.setdefault(carries, len(kinds)) for pair, carries in capacity.items()}
+        """Which links carry the same: fractions are slow to look up and to divide."""
+        self._capacities = tuple(kinds)
+        self._shares: dict[Fraction, list[float]] = {}
 
-    def share(self, tree: Tree, pair: tuple[int, int]) -> float:
-        """How much of a link a tree takes. One of more weight than a link has takes several."""
-        key = tree.weight, self.capacity[pair]
-        share = self.shares.get(key)
-        if share is None:
-            share = self.shares[key] = min(1.0, float(tree.weight / self.capacity[pair]))
-        return share
+    def of(self, tree: Tree) -> _Taken:
+        """What a tree takes of links. One of more weight than a link has takes several."""
+        shares = self._shares.get(tree.weight)
+        if shares is None:
+            shares = [min(1.0, float(tree.weight / capacity)) if capacity else 1.0 for capacity in self._capacities]
+            self._shares[tree.weight] = shares
+        return _Taken(self, shares)
 
-    def stream(self, tree: Tree, pair: tuple[int, int], overheads: float = 1.0) -> _Cost:
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a tree takes."""
+
+    links: _Links
+    shares: list[float]
+    """Of each kind of links, how much of one."""
+
+    def stream(self, pair: tuple[int, int], overheads: float = 1.0) -> _Cost:
         """What a stream takes for a slice."""
-        return _Cost(overheads, self.share(tree, pair))
+        return _Cost(overheads, self.shares[self.links.kind[pair]])
 
-    def waits(self, tree: Tree, pair: tuple[int, int]) -> _Cost:
+    def waits(self, pair: tuple[int, int]) -> _Cost:
         """What the first slice may have to wait there."""
-        return _Cost(waits=max(0.0, min(1.0, self.load[pair]) - self.share(tree, pair)))
+        return _Cost(waits=max(0.0, min(1.0, self.links.load[pair]) - self.shares[self.links.kind[pair]]))
 
 
 def _longest(ways: Iterable[_Cost]) -> _Cost:
@@ -188,25 +199,26 @@ def _longest(ways: Iterable[_Cost]) -> _Cost:
 
 def _down(packing: Packing, tree: Tree, links: _Links, streams: set[_Cost]) -> _Cost:
     way = {tree.root: _Cost()}
+    taken = links.of(tree)
     for number in tree.arcs:
         arc = packing.arcs[number]
         pair = arc.src, arc.dst
-        cost = links.stream(tree, pair)
+        cost = taken.stream(pair)
         streams.add(cost)
-        way[arc.dst] = way[arc.src] + cost + links.waits(tree, pair)
+        way[arc.dst] = way[arc.src] + cost + taken.waits(pair)
     return _longest(way.values())
 
 
 def _up(packing: Packing, tree: Tree, links: _Links, streams: set[_Cost]) -> _Cost:
     """The way to the root. Of trees whose data goes towards the root only, arcs lead the other way."""
     adds, turned = packing.collective != "gather", packing.collective == "all-reduce"
-    arcs = []
+    arcs, taken = [], links.of(tree)
     for number in tree.arcs if tree.back is None else tree.back:
         arc = packing.arcs[number]
         above, below = (arc.src, arc.dst) if tree.back is None else (arc.dst, arc.src)
         carries = (below, above) if turned else (above, below)
-        cost = links.stream(tree, carries, OF_COPY if adds else 1.0)
-        arcs.append((above, below, cost, links.waits(tree, carries)))
+        cost = taken.stream(carries, OF_COPY if adds else 1.0)
+        arcs.append((above, below, cost, taken.waits(carries)))
     children: dict[int, list[int]] = {}
     for above, below, *_ in arcs:
         children.setdefault(above, []).append(below)
