@@ -109,7 +109,6 @@ def _stage(packing: Packing, size: int) -> _Stage:
     for arc in packing.arcs:
         capacity[arc.src, arc.dst] = capacity.get((arc.src, arc.dst), Fraction(0)) + arc.capacity
     whole = dict(capacity)
-    capacity |= {(arc.src, arc.dst): arc.link for arc in packing.arcs if arc.link is not None}
     upwards = packing.collective in TOWARDS_ROOT or packing.collective == "all-reduce"
     downwards = packing.collective not in TOWARDS_ROOT
     first: set[_Cost] = set()
@@ -121,6 +120,8 @@ def _stage(packing: Packing, size: int) -> _Stage:
         # that are fewer have more of a way than those that it was found for, and those of one root stand for all.
         if not whole.get(pair) or packing.generators or (packing.own is not None and carried > whole[pair]):
             whole[pair] = capacity[pair] = carried
+    # A stream uses one of parallel links.
+    capacity |= {(arc.src, arc.dst): arc.link for arc in packing.arcs if arc.link is not None}
     links = _Links(capacity, {pair: float(carried / whole[pair]) for pair, carried in load.items()})
     kernels: dict[int, float] = {}
     for tree in packing.trees:
