@@ -182,14 +182,13 @@ def _write(path: Path, text: str) -> None:
 
 def _print(kernels: Sequence[Kernel], rows: Sequence[Measured], about: dict[str, str], *, json: bool) -> None:
     if json:
-        from dataclasses import asdict
-
         from syncline import results
+        from syncline.measure.shapes import described
 
         document = results.document([], seed=0, status="complete", warnings=[])
         document |= {"assumptions": [], **about, "kernels": len(kernels)}
         document["measured"] = [
-            {**asdict(row.kernel), "bytes": row.kernel.bytes, "time_s": row.time_s, "spread_s": row.spread_s}
+            {**described(row.kernel), "bytes": row.kernel.bytes, "time_s": row.time_s, "spread_s": row.spread_s}
             for row in rows
         ]
         print(results.dumps(document))
