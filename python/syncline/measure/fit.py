@@ -156,7 +156,9 @@ def fitted(rows: Sequence[Row], gpu: Gpu, precision: str, seeds: Iterable[int] =
 
 def main(given: Iterable[str] | None = None) -> int:
     """Fits, and prints what was found; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m syncline.measure.fit", description=(__doc__ or "").split("\n\n")[1])
+    parser = argparse.ArgumentParser(
+        prog="python -m syncline.measure.fit", description=(__doc__ or "").split("\n\n")[1]
+    )
     parser.add_argument("table", help="a table that syncline measure has written, with the full grid")
     parser.add_argument("--gpu", required=True, help="the GPU that was measured, as npu.gpu names it")
     parser.add_argument("--precision", default="bf16", help="the data type of the products")

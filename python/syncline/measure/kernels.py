@@ -53,9 +53,9 @@ def _warn_if_busy(threads: int) -> None:
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # not on Windows
     if load + threads > processors + SPARE_LOAD:
         _say(
-            f"other programs are busy (a load of {load:.1f} on {processors} processors): the {threads} threads of "
-            "PyTorch wait for them and for each other, and times come out too long; measure when the machine is idle, "
-            "or with fewer threads (OMP_NUM_THREADS=1 in the environment)"
+            f"other programs are busy (a load of {load:.1f} on {processors} processors), for which PyTorch with its "
+            f"threads ({threads}) will wait: times come out too long; measure when the machine is idle, and with fewer "
+            "threads than processors (OMP_NUM_THREADS in the environment)"
         )
 
 
