@@ -1,4 +1,4 @@
-"""Importing modules of a real PyTorch."""
+"""Importing modules and profiles of a real PyTorch."""
 
 from __future__ import annotations
 
@@ -146,3 +146,26 @@ def test_modules_that_cannot_be_described_are_refused_in_words(capfd: pytest.Cap
         with pytest.raises(fx.UntraceableError, match=said):
             fx.from_module(module, given)
     assert capfd.readouterr().err == ""
+
+
+def test_a_profile_of_a_cpu_alone_is_refused_in_one_message(syncline_command: Command) -> None:
+    import torch
+    from torch import distributed, nn
+
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    try:
+        module = nn.parallel.DistributedDataParallel(nn.Linear(8, 8))
+        module(torch.randn(2, 8)).sum().backward()
+        with torch.profiler.profile(activities=activities) as profiled:
+            module(torch.randn(2, 8)).sum().backward()
+        profiled.export_chrome_trace("p.0.json")
+    finally:
+        distributed.destroy_process_group()
+    ended = syncline_command("import", "kineto", "p.0.json", "-o", "out")
+    assert (ended.status, ended.out) == (2, "")
+    if isinstance(json.loads(Path("p.0.json").read_text()), list):  # PyTorch that was built without Kineto
+        assert "p.0.json:1: traceEvents: this is no profile" in ended.err
+    else:
+        assert "there is no event of a GPU (kernel, gpu_memcpy, gpu_memset), as in profiles of a CPU alone" in ended.err
+    assert ended.err.endswith("1 error\n")
