@@ -212,7 +212,7 @@ npu: {compute: {kind: table, table: kernels.csv, launch: 2us, sparsity: "2:4"}}
 MODULE: Final = """\
 {"format": "syncline-fx", "version": 1, "module": "Net", "operators": [
  {"name": "up", "op": "linear", "layer": "up", "inputs": [[8, 16]], "output": [8, 64], "weight": [64, 16],
-  "parameters": 1088, "element": 4, "groups": 1},
+  "parameters": 1088, "shared": 64, "element": 4, "groups": 1},
  {"name": "act", "op": "elementwise", "layer": "act", "inputs": [[8, 64]], "output": [8, 64], "weight": null,
   "parameters": 0, "element": 4, "groups": 1}]}
 """
