@@ -1,5 +1,6 @@
 # make demo           the main study, from a fresh clone to its report
 # make test           formatting, lints, types and all tests
+# make test-torch     the tests that need PyTorch, with a Python that has it: PYTHON_TORCH, of the same version as .venv
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
 # make validation     fits the software model to measured tables, simulates runs of ns-3 and
@@ -13,10 +14,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
 
+PYTHON_TORCH ?= python3
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test fuzz bench validation reproduction tools
+.PHONY: demo test test-torch fuzz bench validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -32,6 +34,13 @@ test: $(VENV)/.engine
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses 2
+
+# Everything but PyTorch comes from .venv, so that the other Python needs nothing else.
+test-torch: $(VENV)/.engine
+	@$(PYTHON_TORCH) -c 'import torch' 2>/dev/null || { \
+	  echo "$(PYTHON_TORCH) has no PyTorch. Name a Python that has: make test-torch PYTHON_TORCH=/path/to/python" >&2; exit 1; }
+	PYTHONPATH=python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
+	  $(PYTHON_TORCH) -m pytest -m torch --numprocesses 0
 
 fuzz: $(VENV)/.engine
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --record

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,20 @@ from support import fake_core
 from support.browser import Page
 from support.command import Ended
 from syncline import cli
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Says what markers mean."""
+    meaning = "torch: needs PyTorch, which is not installed with the rest (make test-torch)"
+    config.addinivalue_line("markers", meaning)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips tests that need PyTorch where there is none."""
+    if importlib.util.find_spec("torch") is None:
+        for item in items:
+            if item.get_closest_marker("torch") is not None:
+                item.add_marker(pytest.mark.skip(reason="PyTorch is not installed (make test-torch)"))
 
 
 @pytest.fixture(scope="session", autouse=True)

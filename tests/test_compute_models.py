@@ -16,7 +16,7 @@ from support.command import Ended
 from syncline import assumptions, document, engine
 from syncline.errors import InputError
 from syncline.measure import operators
-from syncline.measure.shapes import COLUMNS
+from syncline.measure.shapes import COLUMNS, IMAGES
 from syncline.models import demands, evaluate, file, times
 from syncline.models.demands import Gemm, Kernel
 from syncline.models.times import Taken
@@ -26,7 +26,7 @@ from syncline.schema.merge import parse_override
 
 H200 = Path(compute.__file__).parents[1] / "measure/tables/nvidia-h200.csv"
 EXPERIMENT = "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
-HEADER = ",".join(COLUMNS)
+HEADER = ",".join(name for name in COLUMNS if name not in IMAGES)
 ROW = "product,forward,64,64,64,1,1,fp16,24576,3e-6,1e-8,11,9,cold,graph,GPU,2.0"
 
 
@@ -211,6 +211,38 @@ def test_models_ask_for_what_is_measured() -> None:
     assert {(gemm.m, gemm.k, gemm.n, gemm.count) for gemm in gemms} <= measured
     assert found.left_out == ("position-embedding",)
     assert {kernel.m for kernel in found.kernels if kernel.kind == "adam"} > {768 * 2304 + 2304}
+
+
+def test_convolutions_are_measured_as_the_products_that_the_engine_times() -> None:
+    model = evaluate.evaluate(file.load("resnet50"), 2)
+    found = operators.of([model], 1, "fp32", lambda operator: demands.of([operator], 4)[0].params)
+    assert found.left_out == ()
+    products = {kernel_table.product(kernel): kernel.bytes for kernel in found.kernels if kernel.kind == "convolution"}
+    convolutions = [
+        operator for layer in model.layers for operator in layer.operators if operator.kind == "convolution"
+    ]
+    asked = {}
+    for demand in demands.of(convolutions, 4):
+        for kernel in demand.forward + demand.backward:
+            assert kernel.gemm is not None
+            asked[kernel.gemm.m, kernel.gemm.k, kernel.gemm.n, kernel.gemm.count] = kernel.bytes
+    assert products == asked  # shapes and bytes
+    streams = {kernel.bytes for kernel in found.kernels if kernel.kind in ("relu", "max-pool", "average-pool", "add")}
+    elementwise = [operator for layer in model.layers for operator in layer.operators if operator.kind != "convolution"]
+    for operator, demand in zip(elementwise, demands.of(elementwise, 4), strict=True):
+        if operator.kind in ("relu", "max-pool", "average-pool", "add", "fork"):
+            assert {kernel.bytes for kernel in demand.forward + demand.backward} <= streams
+
+
+def test_a_table_with_convolutions_gives_them_their_times(tmp_path: Path) -> None:
+    row = "convolution,forward,24,36,6,1,1,fp32,2288,7e-6,{}"
+    header = "kind,direction,m,k,n,count,groups,dtype,bytes,time_s," + ",".join(IMAGES)
+    table = kernel_table.read(f"{header}\n{row.format('5,7,3,2,1')}\n".encode(), "t.csv")
+    assert table.engine("fp32") == {"products": [[24, 36, 6, 1, 2288, 7_000_000]], "streams": []}
+    with pytest.raises(InputError, match="height is missing"):
+        kernel_table.read(f"{header}\n{row.format(',,,,')}\n".encode(), "t.csv")
+    with pytest.raises(InputError, match="window: this is no size"):
+        kernel_table.read(f"{header}\n{row.format('5,7,x,2,1')}\n".encode(), "t.csv")
 
 
 def test_measure_without_pytorch_is_refused_in_words(

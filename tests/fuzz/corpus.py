@@ -194,11 +194,13 @@ Connections 2
 """
 POINTS: Final = "# sizes\n0 0\n1000, 50.5\n20000 97\n30000,100\n"
 KERNELS: Final = """\
-kind,direction,m,k,n,count,groups,dtype,bytes,time_s,device
-product,forward,64,64,64,1,1,fp16,24576,3e-6,GPU
-product,weight-grad,128,64,32,2,1,fp16,49152,0.000004,GPU
-attention-causal,backward,64,32,64,8,2,bf16,98304,2.5e-05,GPU
-add,forward,64,0,64,1,1,fp16,24576,2e-6,GPU
+kind,direction,m,k,n,count,groups,height,width,window,stride,padding,dtype,bytes,time_s,device
+product,forward,64,64,64,1,1,0,0,0,0,0,fp16,24576,3e-6,GPU
+product,weight-grad,128,64,32,2,1,0,0,0,0,0,fp16,49152,0.000004,GPU
+attention-causal,backward,64,32,64,8,2,,,,,,bf16,98304,2.5e-05,GPU
+convolution,forward,24,36,6,1,1,5,7,3,2,1,fp16,1144,7e-6,GPU
+max-pool,backward,8,0,12,1,1,5,7,2,2,0,fp16,15744,7e-6,GPU
+add,forward,64,0,64,1,1,0,0,0,0,0,fp16,24576,2e-6,GPU
 """
 COMPUTE: Final = """\
 name: compute
@@ -210,7 +212,7 @@ npu: {compute: {kind: table, table: kernels.csv, launch: 2us, sparsity: "2:4"}}
 MODULE: Final = """\
 {"format": "syncline-fx", "version": 1, "module": "Net", "operators": [
  {"name": "up", "op": "linear", "layer": "up", "inputs": [[8, 16]], "output": [8, 64], "weight": [64, 16],
-  "parameters": 1088, "element": 4, "groups": 1},
+  "parameters": 1088, "shared": 64, "element": 4, "groups": 1},
  {"name": "act", "op": "elementwise", "layer": "act", "inputs": [[8, 64]], "output": [8, 64], "weight": null,
   "parameters": 0, "element": 4, "groups": 1}]}
 """

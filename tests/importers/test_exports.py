@@ -70,6 +70,21 @@ jobs:
   - {name: even, npus: [0, 2], workload: {model: resnet18, batch: 2}}
   - {name: odd, npus: [1, 3], workload: {model: resnet18, batch: 4}, collective: {algorithm: direct, chunks: 2}}
 """
+DIVIDED = """\
+name: divided
+topology: "Ring(4, rate=20GB/s)"
+workload:
+  {model: gpt, global_batch: 4, sequence: 32, parameters: {hidden: 64, layers: 2, heads: 2, vocabulary: 128}}
+parallel: {pipeline: 2, micro_batch: 1, zero: 1, collectives: {data: {algorithm: direct, chunks: 2}}}
+npu: {peak: 100TFLOPS, memory_bandwidth: 1TB/s, compute: {kind: table, table: k.csv}}
+network: flow
+"""
+"""A pipeline, whose stages share a table."""
+KERNELS = """\
+kind,direction,m,k,n,count,groups,dtype,bytes,time_s
+product,forward,64,64,64,1,1,fp16,24576,3e-6
+add,forward,64,0,64,1,1,fp16,24576,2e-6
+"""
 ALONE = """\
 name: alone
 topology: "Ring(4)"
@@ -110,7 +125,7 @@ def stages() -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in (("w.txt", WORKLOAD), ("g.json", json.dumps(stages()))):
+    for name, text in (("w.txt", WORKLOAD), ("g.json", json.dumps(stages())), ("k.csv", KERNELS)):
         Path(name).write_text(text)
 
 
@@ -131,7 +146,9 @@ def times(run: dict[str, Any], *more: str) -> dict[str, Any]:
     return {part: run.get(part) for part in parts}
 
 
-@pytest.mark.parametrize("text", [MODEL, TABLES, TEXT, GRAPH, PART, JOBS, ALONE], ids=lambda text: text.split()[1])
+@pytest.mark.parametrize(
+    "text", [MODEL, TABLES, TEXT, GRAPH, PART, JOBS, DIVIDED, ALONE], ids=lambda text: text.split()[1]
+)
 def test_traces_run_to_the_same_times_as_what_they_were_written_from(text: str, syncline_command: Command) -> None:
     exported = export(syncline_command, text)
     (before,) = document(syncline_command("run", "e.yaml", "--json"))["runs"]
@@ -222,6 +239,23 @@ def test_a_profile_has_the_kernels_of_the_run(syncline_command: Command) -> None
     ended = syncline_command("import", "kineto", "traces", "--like", "e.yaml", "-o", "again")
     assert ended.status == 0, ended.err
     assert "rank 3: no profile, taken as equal to rank 2" in Path("again/experiment.yaml").read_text()
+
+
+def test_collectives_between_stages_are_in_the_profiles_of_both(syncline_command: Command) -> None:
+    """That of the table that the first and the last stage share has the layer of one of them in the timeline of all."""
+    export(syncline_command, DIVIDED, "--format", "kineto")
+    shared = []
+    for npu in range(4):
+        events = json.loads(Path(f"traces/divided.{npu}.json").read_text())["traceEvents"]
+        said = [event["args"] for event in events if event["name"].startswith("ncclDevKernel")]
+        assert all("Collective name" in args for args in said)
+        shared.append([args["Process Group Ranks"] for args in said if args["Collective name"] == "allreduce"])
+    assert shared[:2] == shared[2:]
+    assert "[0, 2]" in shared[0]
+    ended = syncline_command("import", "kineto", "traces", "--like", "e.yaml", "-o", "again")
+    assert ended.status == 0, ended.err
+    assert "parallel.collectives of e.yaml has no effect" in ended.err
+    assert syncline_command("run", "again/experiment.yaml", "-q").status == 0
 
 
 def test_what_cannot_be_exported_is_refused(syncline_command: Command) -> None:

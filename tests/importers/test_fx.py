@@ -72,6 +72,10 @@ def test_one_npu_reduces_nothing(syncline_command: Command) -> None:
     ("operator", "flops"),
     [
         ({"op": "conv", "inputs": [[2, 3, 8, 8]], "output": [2, 4, 8, 8], "weight": [4, 3, 3, 3]}, 2 * 512 * 27),
+        (
+            {"op": "conv-transpose", "inputs": [[2, 4, 3, 3]], "output": [2, 6, 6, 6], "weight": [4, 6, 2, 2]},
+            2 * 72 * 24,
+        ),
         ({"op": "matmul", "inputs": [[5, 2, 3], [5, 3, 4]], "output": [5, 2, 4], "weight": None}, 2 * 5 * 2 * 3 * 4),
         (
             {"op": "attention", "inputs": [[2, 4, 6, 8]] * 3, "output": [2, 4, 6, 8], "weight": None},
@@ -163,12 +167,18 @@ def test_what_a_traced_module_is_described_as() -> None:
     ]
 
 
-def test_a_module_is_traced_where_pytorch_is() -> None:
-    torch = pytest.importorskip("torch")
-    net = torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.GELU(), torch.nn.Linear(64, 16))
-    found = fx.from_module(net, [torch.zeros(8, 16)])
-    assert [(of["op"], of["parameters"]) for of in found["operators"]] == [
-        ("linear", 1088),
-        ("elementwise", 0),
-        ("linear", 1040),
-    ]
+def test_parameters_that_two_operators_share_are_exchanged_once(syncline_command: Command) -> None:
+    tied = json.loads(json.dumps(MLP))
+    head = {"name": "head", "op": "linear", "layer": "head", "inputs": [[8, 16]], "output": [8, 100], "groups": 1}
+    tied["operators"].append(head | {"weight": [100, 16], "parameters": 1600, "shared": 1600, "element": 4})
+    (of,) = graph(syncline_command, tied, "--npus", "4")["classes"].values()
+    nodes = {node["name"]: node for node in of["nodes"]}
+    assert nodes["head weight-grad"]["compute"]["flops"] == 2 * 8 * 16 * 100
+    assert nodes["embed gradients"]["collective"]["size"] == "6400B"
+    assert not {"head gradients", "head update"} & set(nodes)
+    assert "after_previous" not in nodes["head forward"]
+    ended = syncline_command("import", "fx", "m.json", "-o", "out", "--json")
+    assert json.loads(ended.out)["parameters"] == 1600 + 1088 + 1040
+    tied["operators"][-1]["shared"] = 1601
+    Path("m.json").write_text(json.dumps(tied))
+    assert "operators.4.shared: this is out of range" in syncline_command("import", "fx", "m.json", "-o", "out").err

@@ -22,8 +22,26 @@ from syncline.schema import kernel_table
 SIZES: dict[str, Any] = {"m": 8, "k": 4, "n": 12}
 
 
+IMAGES: dict[str, dict[str, Any]] = {
+    "convolution": {"height": 5, "width": 7, "window": 3, "stride": 2, "padding": 1},
+    "max-pool": {"height": 5, "width": 7, "window": 2, "stride": 2},
+    "average-pool": {"height": 5, "width": 7},
+}
+CONVOLVED: dict[str, dict[str, Any]] = {
+    "forward": {"m": 2 * 12, "k": 4 * 9, "n": 6},
+    "input-grad": {"m": 2 * 12, "k": 6, "n": 4 * 9},
+    "weight-grad": {"m": 4 * 9, "k": 2 * 12, "n": 6},
+}
+"""Two images of 5 x 7 with four channels, of which a filter of 3 x 3 sees 3 x 4 places, and six filters."""
+
+
+def kernel_of(kind: str, way: str) -> Kernel:
+    sizes = CONVOLVED[way] if kind == "convolution" else SIZES
+    return Kernel(kind, way, **sizes, dtype="fp32", **IMAGES.get(kind, {}))
+
+
 def every_kernel() -> list[Kernel]:
-    found = [Kernel(kind, way, **SIZES, dtype="fp32") for kind, ways in KINDS.items() for way in ways]
+    found = [kernel_of(kind, way) for kind, ways in KINDS.items() for way in ways]
     assert all(legal(kernel) is None for kernel in found)
     return found
 
@@ -60,10 +78,18 @@ def test_a_product_has_the_sizes_of_its_kernel(direction: str, count: int) -> No
     assert result.sum() == count * 8 * 4 * 12  # every term of every sum
 
 
+@pytest.mark.parametrize("direction", KINDS["convolution"])
+def test_a_convolution_moves_its_images_filters_and_results_once(direction: str) -> None:
+    kernel = kernel_of("convolution", direction)
+    assert (kernel.windows, kernel.convolved) == ((3, 4), (2, 4, 6))
+    assert kernel.bytes == 4 * (2 * 4 * 5 * 7 + 6 * 4 * 9 + 2 * 6 * 12)
+
+
 def torch(*, cuda: bool = False) -> MagicMock:
     """A PyTorch that does nothing, in a millisecond."""
     fake = MagicMock()
     fake.__version__ = "2.0"
+    fake.get_num_threads.return_value = 1
     fake.cuda.is_available.return_value = cuda
     fake.cuda.get_device_properties.return_value = MagicMock(L2_cache_size=1000, total_memory=10**9)
     fake.cuda.get_device_properties.return_value.name = "GPU"
@@ -126,6 +152,21 @@ def test_what_fails_is_left_out_and_said(tmp_path: Path, capsys: pytest.CaptureF
     assert "the time is up: 3 of 3 kernels are not measured" in capsys.readouterr().err
 
 
+def test_a_busy_processor_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fake = torch()
+    fake.get_num_threads.return_value = 2
+    monkeypatch.setitem(sys.modules, "torch", fake)
+    monkeypatch.setattr("syncline.measure.kernels._processors", lambda: 4)
+    monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
+    kernels.clock("cpu", 0)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("os.getloadavg", lambda: (3.5, 0.0, 0.0))
+    kernels.clock("cpu", 0)
+    said = capsys.readouterr().err
+    assert "warning: other programs are busy (a load of 3.5 on 4 processors)" in said
+    assert "OMP_NUM_THREADS" in said
+
+
 def test_without_pytorch_the_message_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setitem(sys.modules, "torch", None)
     assert kernels.main(["--launch", "--out", str(tmp_path / "t.csv")]) == 2
@@ -160,6 +201,16 @@ def test_wrong_shapes_are_named_with_their_place() -> None:
     assert wrong(change(n=True)) == "kernels.0.n: an integer is expected"
     assert wrong(change(size=1)).startswith("kernels.0.size: this key is not known")
     assert wrong(lambda data: data["kernels"][0].pop("m")) == "kernels.0.m: this is missing"
+    assert wrong(change(height=2)) == "kernels.0: height 2 has no meaning for a kernel of kind product; accepted: 0"
+    assert wrong(change(kind="max-pool")) == "kernels.0: height is missing: a kernel of kind max-pool has one"
+    pool = {"kind": "max-pool", "height": 4, "width": 9, "window": 5, "stride": 1}
+    assert wrong(change(**pool)) == "kernels.0: window 5 is larger than the padded image; accepted: 1 to 4"
+    assert wrong(change(**pool, padding=3)) == "kernels.0: padding 3 is out of range; accepted: 0 to 2"
+    convolution = {"kind": "convolution", **CONVOLVED["forward"], **IMAGES["convolution"]}
+    assert wrong(change(**convolution | {"m": 25})) == (
+        "kernels.0: m 25, k 36 and n 6 are not those of whole images and channels; "
+        "accepted: multiples of 12 places and 9 elements"
+    )
     assert wrong(change(groups=2)) == "kernels.0: groups 2 do not divide count 1"
     with pytest.raises(ShapesError, match="this is no JSON"):
         loads("{")

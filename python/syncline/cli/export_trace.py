@@ -196,6 +196,9 @@ def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, A
                     members = grid
                     break
         found[family["name"]] = {"members": members}
+    for name, settings in experiment.parallel.collectives.items():
+        if name in found:
+            found[name]["collective"] = dict(settings)
     if isinstance(experiment.workload, JobsWorkload):
         for job in experiment.workload.jobs:
             for part in ("all", "model", "data") if job.collective else ():

@@ -57,11 +57,13 @@ def measure(
     \b
       syncline measure gpt2 --out gpt2.csv
       syncline measure llama2-7b --tensor 8 --precision bf16 --device cuda --out kernels.csv
+      syncline measure resnet50 --micro-batch 8 --precision fp32 --device cpu --out resnet50.csv
       syncline measure gpt3-175b --tensor 8 --shapes shapes.json
 
-    Measured are products forward and backward, attention fused and plain, norms, elementwise kernels, embeddings,
-    losses and optimiser updates, each shape once. PyTorch is needed, which Syncline does not install. On a machine
-    with PyTorch and without Syncline's engine, run python -m syncline.measure.kernels on a file of --shapes.
+    Measured are products and convolutions forward and backward, attention fused and plain, norms, elementwise kernels,
+    pools, embeddings, losses and optimiser updates, each shape once. PyTorch is needed, which Syncline does not
+    install. On a machine with PyTorch and without Syncline's engine, run python -m syncline.measure.kernels on a file
+    of --shapes.
     """
     problems = [
         *options.common_problems(seed=seed),
@@ -76,7 +78,9 @@ def measure(
     found = _of_models(models or [], precision, micro_batch, sequence, tensor)
     kernels = [*_beside(launch, grid, precision), *found.kernels]
     if found.left_out and not quiet:
-        print(f"warning: these operators are not measured: {one_of(found.left_out)}", file=sys.stderr)
+        listed = one_of(found.left_out)
+        message = f"these operators are not measured, and a run takes their times from kernels like them: {listed}"
+        print(f"warning: {message}", file=sys.stderr)
     if shapes is not None:
         from syncline.measure.shapes import dumps
 
@@ -182,14 +186,13 @@ def _write(path: Path, text: str) -> None:
 
 def _print(kernels: Sequence[Kernel], rows: Sequence[Measured], about: dict[str, str], *, json: bool) -> None:
     if json:
-        from dataclasses import asdict
-
         from syncline import results
+        from syncline.measure.shapes import described
 
         document = results.document([], seed=0, status="complete", warnings=[])
         document |= {"assumptions": [], **about, "kernels": len(kernels)}
         document["measured"] = [
-            {**asdict(row.kernel), "bytes": row.kernel.bytes, "time_s": row.time_s, "spread_s": row.spread_s}
+            {**described(row.kernel), "bytes": row.kernel.bytes, "time_s": row.time_s, "spread_s": row.spread_s}
             for row in rows
         ]
         print(results.dumps(document))

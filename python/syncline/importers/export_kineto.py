@@ -65,6 +65,13 @@ class Calls:
         found = self.left.get((layer, kind, iteration))
         return found.pop(0) if found else None
 
+    def take_elsewhere(self, kind: str, iteration: int) -> Call | None:
+        """The next one of any layer. A collective that classes share, such as that of the table that the first and the
+        last stage have, has the layer of one of them in the timeline of all.
+        """
+        keys = (key for key, found in self.left.items() if found and key[1:] == (kind, iteration))
+        return next((self.left[key].pop(0) for key in keys), None)
+
 
 def profiles(
     listing: Mapping[str, Any], slices: Sequence[Mapping[str, Any]], npus: int, element: int, name: str
@@ -97,7 +104,9 @@ def _profile(
     """When each stream of communication is free."""
     last = 0
     streams: set[int] = set()
-    for row in sorted(rows, key=lambda row: (row["start_ps"], row["end_ps"], row["track"], row["name"])):
+    rows = sorted(rows, key=lambda row: (row["start_ps"], row["end_ps"], row["track"], row["name"]))
+    called = _called(rows, calls)
+    for place_of_row, row in enumerate(rows):
         start, end = row["start_ps"], row["end_ps"]
         last = max(last, end)
         track = row["track"]
@@ -107,7 +116,7 @@ def _profile(
             title = row["name"]
         elif track.startswith("collective ") and (match := _COLLECTIVE.fullmatch(row["name"])):
             kind = match["kind"]
-            call = calls.take(track.removeprefix("collective "), kind, int(match["iteration"]))
+            call = called.get(place_of_row)
             place = next((n for n, until in enumerate(free) if until <= start), len(free))
             free[place : place + 1] = [end]
             stream = COMMUNICATION + place
@@ -129,6 +138,27 @@ def _profile(
     document = {"schemaVersion": 1, "distributedInfo": info, "displayTimeUnit": "ms", "traceName": name}
     head = json.dumps(document)[:-1]
     return (head + ', "traceEvents": [\n' + ",\n".join(json.dumps(event) for event in events) + "\n]}\n").encode()
+
+
+def _called(rows: Sequence[Mapping[str, Any]], calls: Calls) -> dict[int, Call]:
+    """The collectives of rows, by their places."""
+    found: dict[int, Call] = {}
+    elsewhere: list[tuple[int, str, int]] = []
+    for place, row in enumerate(rows):
+        match = _COLLECTIVE.fullmatch(row["name"]) if row["track"].startswith("collective ") else None
+        if match is None:
+            continue
+        kind, iteration = match["kind"], int(match["iteration"])
+        call = calls.take(row["track"].removeprefix("collective "), kind, iteration)
+        if call is not None:
+            found[place] = call
+        else:
+            elsewhere.append((place, kind, iteration))
+    for place, kind, iteration in elsewhere:
+        call = calls.take_elsewhere(kind, iteration)
+        if call is not None:
+            found[place] = call
+    return found
 
 
 def _communication(kind: str, call: Call | None, groups: list[list[int]], element: int) -> tuple[str, dict[str, Any]]:

@@ -5,16 +5,21 @@ plain values, which `json.dump` writes and `syncline import fx` reads. Operators
 iteration under data parallelism: forward, then backward from the last one, gradients reduced layer by layer.
 
 Operations of an operator, forward (multiply and add count two): `linear` 2 x elements of the result x inputs of each;
-`conv` 2 x elements of the result x channels in / groups x elements of the kernel; `matmul` 2mkn; `attention` two matrix
+`conv` 2 x elements of the result x channels in / groups x elements of the kernel, `conv-transpose` 2 x elements of the
+input x channels out / groups x elements of the kernel; `matmul` 2mkn; `attention` two matrix
 products, 4 x heads x queries x keys x width, and 5 for each score; norms and softmax 5 for each element, others 1.
 Backward costs as much again for the gradient of each operand that has one. Bytes are those of operands and results,
-each read or written once.
+each read or written once. Parameters that several operators use are exchanged and updated once, when the gradient of
+the first one is there; those that are not trained have no gradients.
 """
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,33 +35,108 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 MOST: Final = 2**62
 PER_ELEMENT: Final = {"norm": 5, "softmax": 5, "pool": 1, "elementwise": 1, "other": 1, "embedding": 0}
 """Operations for each element of the result."""
-OPS: Final = ("linear", "conv", "matmul", "attention", *PER_ELEMENT)
-KEYS: Final = ("name", "op", "layer", "inputs", "output", "weight", "parameters", "element", "groups")
+OPS: Final = ("linear", "conv", "conv-transpose", "matmul", "attention", *PER_ELEMENT)
+KEYS: Final = ("name", "op", "layer", "inputs", "output", "weight", "parameters", "shared", "element", "groups")
 FAMILY: Final = "data"
 """The communicators that reduce gradients."""
 SHAPE: Final = "a list of whole numbers from 1"
 """What is accepted as a shape."""
 
 
+class UntraceableError(ValueError):
+    """A module that cannot be described; the message says why, and what to do."""
+
+
 def from_module(module: Any, example_inputs: Sequence[Any]) -> dict[str, Any]:
     """A description of a `torch.nn.Module`: its operators with shapes, in the order in which it runs them.
 
-    `example_inputs` are the positional arguments of a call; the module is traced with torch.fx and run once on them,
-    so it has to be one that torch.fx can trace. Raises `ImportError` without PyTorch.
+    `example_inputs` are the positional arguments of a call; other arguments keep their defaults. The module is traced
+    with torch.fx and run once on them, without gradients; what that changes of its buffers is undone.
+
+    Raises [`UntraceableError`] if torch.fx cannot trace it, it does not take these inputs, or it has layers whose
+    operations are not known, and `ImportError` without PyTorch.
     """
     import torch
     from torch.fx.passes.shape_prop import ShapeProp
 
-    traced = torch.fx.symbolic_trace(module)
-    with torch.no_grad():
-        ShapeProp(traced).propagate(*example_inputs)
+    if not isinstance(module, torch.nn.Module):
+        raise UntraceableError(f"{shown(module)} is no torch.nn.Module")
+    traced = _traced(torch, module, len(example_inputs))
+    buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+    try:
+        # ShapeProp prints a traceback of its own before it raises.
+        with torch.no_grad(), contextlib.redirect_stderr(io.StringIO()):
+            ShapeProp(traced).propagate(*example_inputs)
+    except Exception as error:
+        cause = error.__cause__ or error
+        message = f"{type(module).__name__} cannot be run on the example inputs: {_first_line(cause)}"
+        raise UntraceableError(message) from error
+    finally:
+        with torch.no_grad():
+            for name, buffer in module.named_buffers():
+                buffer.copy_(buffers[name])
     return described(traced)
 
 
+def _traced(torch: Any, module: Any, inputs: int) -> Any:
+    """A module as a graph of torch.fx, of which the first so many arguments are inputs."""
+
+    class Tracer(torch.fx.Tracer):  # type: ignore[misc]
+        def is_leaf_module(self, m: Any, name: str) -> bool:
+            """Layers of PyTorch are operators, but those made of others (TransformerEncoderLayer) are looked into."""
+            made_of_others = any(True for _ in m.children()) and type(m).__name__.lower() not in _KINDS
+            return bool(super().is_leaf_module(m, name)) and not made_of_others
+
+    name = type(module).__name__
+    tracer = Tracer()
+    if tracer.is_leaf_module(module, ""):  # one operator, which is not looked into
+        graph = torch.fx.Graph()
+        given = tuple(graph.placeholder(f"input_{place}") for place in range(inputs))
+        graph.output(graph.call_module("module", given))
+        return torch.fx.GraphModule({"module": module}, graph, name)
+    parameters = list(inspect.signature(module.forward).parameters.values())
+    named = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in parameters[inputs:]
+        if parameter.kind in named and parameter.default is not inspect.Parameter.empty
+    }
+    try:
+        with _without_fast_path(torch):
+            graph = tracer.trace(module, concrete_args=defaults)
+    except Exception as error:  # whatever its forward pass raises when it is given no data
+        message = f"torch.fx cannot trace {name}: {_first_line(error)}; describe parts of it that do not depend on data"
+        raise UntraceableError(message) from error
+    return torch.fx.GraphModule(tracer.root, graph, name)
+
+
+@contextlib.contextmanager
+def _without_fast_path(torch: Any) -> Iterator[None]:
+    """Turns off the fast path of transformer layers for a while: it is for inference, and asks for properties of data
+    that there is none of. Old versions of PyTorch have no such switch."""
+    settings = getattr(torch.backends, "mha", None)
+    if settings is None or not settings.get_fastpath_enabled():
+        yield
+        return
+    settings.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        settings.set_fastpath_enabled(True)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
 def described(traced: Any) -> dict[str, Any]:
-    """The description of a traced module whose nodes know their shapes (`tensor_meta`)."""
+    """The description of a traced module whose nodes know their shapes (`tensor_meta`).
+
+    Raises [`UntraceableError`] if it has a layer with weights that is not known.
+    """
     modules = dict(traced.named_modules())
     operators = []
+    seen: set[int] = set()
     for node in traced.graph.nodes:
         shape = _shape(node)
         if node.op not in ("call_module", "call_function", "call_method") or shape is None:
@@ -66,22 +146,41 @@ def described(traced: Any) -> dict[str, Any]:
         if kind is None:
             continue
         weight = next((list(p.shape) for p in owned if len(p.shape) > 1), None)
+        if kind == "elementwise" and weight is not None and node.op == "call_module":
+            of = type(modules[str(node.target)]).__name__
+            message = f"the operations of layer {layer} ({of}) are not known"
+            raise UntraceableError(f"{message}; accepted: layers of {one_of(sorted({k for k, _ in _WORDS}))}")
+        module = modules.get(str(node.target)) if node.op == "call_module" else None
+        trained = [p for p in owned if getattr(p, "requires_grad", False)]
         operators.append(
             {
                 "name": str(node.name),
                 "op": kind,
                 "layer": layer,
-                "inputs": [s for s in (_shape(arg) for arg in node.all_input_nodes if arg.op != "get_attr") if s],
-                "output": shape,
+                "inputs": [
+                    _batch_first(size, module)
+                    for size in (_shape(arg) for arg in node.all_input_nodes if arg.op != "get_attr")
+                    if size
+                ],
+                "output": _batch_first(shape, module),
                 "weight": weight,
-                "parameters": sum(math.prod(p.shape) for p in owned),
+                "parameters": sum(math.prod(p.shape) for p in trained),
+                "shared": sum(math.prod(p.shape) for p in trained if id(p) in seen),
                 "element": _element(node),
-                "groups": int(getattr(modules.get(str(node.target)), "groups", 1)),
+                "groups": int(getattr(module, "groups", 1)),
             }
         )
+        seen |= {id(p) for p in trained}
     name = type(traced).__name__
     title = getattr(traced, "_get_name", lambda: name)()
     return {"format": FORMAT, "version": VERSION, "module": title, "operators": operators}
+
+
+def _batch_first(shape: list[int], module: Any) -> list[int]:
+    """A shape as samples x tokens x features, where a layer has tokens x samples x features."""
+    return (
+        [shape[1], shape[0], shape[2]] if len(shape) == 3 and getattr(module, "batch_first", True) is False else shape
+    )
 
 
 _FREE: Final = frozenset(
@@ -107,7 +206,9 @@ _WORDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("attention", ("scaled_dot_product_attention", "multiheadattention")),
     ("embedding", ("embedding", "embeddingbag", "embedding_bag")),
     ("linear", ("linear",)),
-    ("conv", ("conv1d", "conv2d", "conv3d", "convtranspose2d", "conv_transpose2d")),
+    ("conv", ("conv1d", "conv2d", "conv3d")),
+    ("conv-transpose", ("convtranspose1d", "convtranspose2d", "convtranspose3d")),
+    ("conv-transpose", ("conv_transpose1d", "conv_transpose2d", "conv_transpose3d")),
     ("matmul", ("matmul", "bmm", "mm", "einsum", "baddbmm", "addmm")),
     ("norm", ("norm", "layernorm", "rmsnorm", "groupnorm", "instancenorm2d", "layer_norm", "batch_norm", "rms_norm")),
     ("norm", ("batchnorm1d", "batchnorm2d", "batchnorm3d", "group_norm")),
@@ -115,6 +216,7 @@ _WORDS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     ("pool", ("maxpool2d", "avgpool2d", "adaptiveavgpool2d", "max_pool2d", "avg_pool2d", "adaptive_avg_pool2d")),
 )
 """Kinds of operators, by the names that torch has for them in lower case."""
+_KINDS: Final = {name: kind for kind, names in _WORDS for name in names}
 
 
 def _kind(node: Any, modules: Mapping[str, Any]) -> str | None:
@@ -125,14 +227,11 @@ def _kind(node: Any, modules: Mapping[str, Any]) -> str | None:
         name = getattr(node.target, "__name__", str(node.target)).lower()
     if name in _FREE:
         return None
-    for kind, names in _WORDS:
-        if name in names:
-            return kind
-    return "elementwise"
+    return _KINDS.get(name, "elementwise")
 
 
 def _layer(node: Any, modules: Mapping[str, Any], traced: Any) -> tuple[str, list[Any]]:
-    """What an operator is accounted to, and the parameters that it owns."""
+    """What an operator is accounted to, and the parameters (and constants) that it reads."""
     if node.op == "call_module":
         target = str(node.target)
         return target, list(modules[target].parameters())
@@ -143,7 +242,7 @@ def _layer(node: Any, modules: Mapping[str, Any], traced: Any) -> tuple[str, lis
         value: Any = traced
         for part in str(argument.target).split("."):
             value = getattr(value, part)
-        if getattr(value, "requires_grad", False):
+        if hasattr(value, "requires_grad"):
             owned.append(value)
             layer = str(argument.target).rpartition(".")[0] or layer
     return layer, owned
@@ -192,7 +291,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
         "npus": npus,
         "nodes": len(nodes) * npus,
         "operators": len(operators),
-        "parameters": sum(op["parameters"] for op in operators),
+        "parameters": sum(map(own, operators)),
         "forward_flops": sum(flops(op) for op in operators),
         "classes": [{"name": "all NPUs", "nodes": len(nodes)}],
         "families": [{"name": FAMILY, "communicators": 1}],
@@ -226,21 +325,31 @@ def _read(text: Text) -> list[dict[str, Any]]:
             "output": (shape_of(of.get("output")), SHAPE),
             "weight": (of.get("weight") is None or shape_of(of["weight"]), f"null, or {SHAPE}"),
             "parameters": (type(of.get("parameters")) is int and 0 <= of["parameters"] < MOST, "a whole number"),
+            "shared": (type(of.get("shared", 0)) is int and 0 <= of.get("shared", 0) < MOST, "a whole number"),
             "element": (type(of.get("element")) is int and 0 < of["element"] <= 64, "bytes, from 1 to 64"),
             "groups": (type(of.get("groups", 1)) is int and 0 < of.get("groups", 1) < MOST, "a whole number from 1"),
         }
-        for key, (legal, accepted) in checks.items():
-            if not legal:
+        for key, (is_legal, accepted) in checks.items():
+            if not is_legal:
                 problems.append(text.problem([*path, key], "this is not accepted", shown(of.get(key)), accepted))
         for key in of.keys() - set(KEYS):
             problems.append(text.problem([*path, key], "this key is not known", None, one_of(KEYS)))
-        if all(legal for legal, _ in checks.values()) and max(flops(of), moved(of), 3 * of["parameters"]) >= 2**60:
+        legal = all(is_legal for is_legal, _ in checks.values())
+        if legal and of.get("shared", 0) > of["parameters"]:
+            accepted = f"up to parameters, {of['parameters']}"
+            problems.append(text.problem([*path, "shared"], "this is out of range", str(of["shared"]), accepted))
+        if legal and max(flops(of), moved(of), 3 * of["parameters"]) >= 2**60:
             problems.append(text.problem(path, "this operator is too large", None, "up to 2^60 operations and bytes"))
         if len(problems) >= 50:
             break
     if problems:
         raise InputError(problems[:50])
     return operators
+
+
+def own(of: Mapping[str, Any]) -> int:
+    """Trained parameters of an operator that no operator before it has."""
+    return int(of["parameters"] - of.get("shared", 0))
 
 
 def flops(of: Mapping[str, Any]) -> int:
@@ -254,6 +363,9 @@ def flops(of: Mapping[str, Any]) -> int:
         case "conv":
             # A weight has the shape of channels out, channels in over groups, kernel.
             return 2 * out * (math.prod(weight[1:]) if weight else 1)
+        case "conv-transpose":
+            # Channels in, channels out over groups, kernel.
+            return 2 * math.prod(first) * (math.prod(weight[1:]) if weight else 1)
         case "matmul":
             return 2 * out * (first or [1])[-1]
         case "attention":
@@ -276,7 +388,8 @@ def moved(of: Mapping[str, Any]) -> int:
     out = math.prod(of["output"])
     if of["op"] == "embedding":
         return int(2 * out * of["element"])
-    return int((out + sum(math.prod(shape) for shape in of["inputs"]) + of["parameters"]) * of["element"])
+    weights = max(of["parameters"], math.prod(of.get("weight") or [0]))  # which may not be trained
+    return int((out + sum(math.prod(shape) for shape in of["inputs"]) + weights) * of["element"])
 
 
 def training(operators: Sequence[Mapping[str, Any]], npus: int) -> list[dict[str, Any]]:
@@ -287,11 +400,11 @@ def training(operators: Sequence[Mapping[str, Any]], npus: int) -> list[dict[str
     nodes: list[dict[str, Any]] = []
     owners: dict[str, list[int]] = {}
     for place, of in enumerate(operators):
-        if of["parameters"]:
+        if own(of):
             owners.setdefault(of["layer"], []).append(place)
     for of, name in zip(operators, names, strict=True):
         node = _compute(f"{name} forward", of["layer"], "forward", flops(of), moved(of))
-        if of["parameters"]:
+        if of["layer"] in owners:
             node["after_previous"] = [f"{of['layer']} update"]
         nodes.append(node)
     learnt = False
@@ -305,7 +418,7 @@ def training(operators: Sequence[Mapping[str, Any]], npus: int) -> list[dict[str
         work, size = flops(of), moved(of)
         if of["parameters"]:
             nodes.append(_compute(f"{name} weight-grad", layer, "weight-grad", work, size))
-            if owners[layer][0] == place:
+            if owners.get(layer, [None])[0] == place:
                 nodes += _reduced(layer, f"{name} weight-grad", operators, owners[layer], npus)
         if trains[place]:
             # A product of two activations has a gradient for each of them.
@@ -319,8 +432,8 @@ def _reduced(
     layer: str, after: str, operators: Sequence[Mapping[str, Any]], owned: Sequence[int], npus: int
 ) -> list[dict[str, Any]]:
     """The all-reduce of a layer's gradients, and its update."""
-    parameters = sum(operators[place]["parameters"] for place in owned)
-    size = sum(operators[place]["parameters"] * operators[place]["element"] for place in owned)
+    parameters = sum(own(operators[place]) for place in owned)
+    size = sum(own(operators[place]) * operators[place]["element"] for place in owned)
     name, found = after, []
     if npus > 1:
         name = f"{layer} gradients"

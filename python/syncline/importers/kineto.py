@@ -197,8 +197,9 @@ class _Rank:
             if event.category in RUNTIME and (event.correlation in launched or event.name.endswith(WAITS))
         ]
         if not device:
-            message = "there is no event of a GPU (kernel, gpu_memcpy, gpu_memset)"
-            raise InputError([Problem(self.profile.file, None, "traceEvents", None, message, "a profile with kernels")])
+            message = "there is no event of a GPU (kernel, gpu_memcpy, gpu_memset), as in profiles of a CPU alone"
+            accepted = "a profile with kernels: of a run on GPUs, with ProfilerActivity.CPU and ProfilerActivity.CUDA"
+            raise InputError([Problem(self.profile.file, None, "traceEvents", None, message, accepted)])
         self._number_streams(device)
         params = {e.external: e for e in events if e.name == PARAMS and e.external is not None}
         syncs = [event for event in events if event.category == "cuda_sync"]

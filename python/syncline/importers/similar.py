@@ -16,13 +16,16 @@ _OF_THE_WORKLOAD: Final = (
     "jobs",
     "gpus",
     "training",
+    "parallel",
     "groups",
     "calibration",
     "variants",
     "baseline",
 )
-_FILES: Final = (("topology", "file"), ("collective", "plan"))
+_FILES: Final = (("topology", "file"), ("collective", "plan"), ("npu", "compute", "table"))
 """Fields that name files relative to the experiment."""
+_OF_KERNELS: Final = ("peak", "compute")
+"""What says of an NPU how long kernels take, which recorded times do not depend on."""
 
 
 def read(like: Path) -> Like:
@@ -56,14 +59,28 @@ def take(imported: Imported, like: Like) -> None:
     """Gives an import the sections of an experiment in place of its own."""
     values = like.values
     sections: dict[str, Any] = {k: v for k, v in values.items() if k not in _OF_THE_WORKLOAD}
-    for section, key in _FILES:
-        of = sections.get(section)
+    for *path, key in _FILES:
+        of: Any = sections
+        for section in path:
+            of = of.get(section) if isinstance(of, dict) else None
         if isinstance(of, dict) and isinstance(of.get(key), str):
             of[key] = str(like.folder / of[key])
     training = values.get("training")
     if isinstance(training, dict):
         kept = {key: training[key] for key in ("stragglers", "tail") if key in training}
         imported.sections["training"] = {**imported.sections.get("training", {}), **kept}
+    graph: dict[str, Any] = imported.graph or {"families": {}, "classes": {}}
+    npu = sections.get("npu")
+    if isinstance(npu, dict) and not any("compute" in n for of in graph["classes"].values() for n in of["nodes"]):
+        sections["npu"] = {key: value for key, value in npu.items() if key not in _OF_KERNELS}
+        imported.assumptions += [
+            f"npu.{key} of {like.label} has no effect: times are recorded" for key in _OF_KERNELS if key in npu
+        ]
+    parallel = values.get("parallel")
+    has_own = any("collective" in family for family in graph["families"].values())
+    if isinstance(parallel, dict) and parallel.get("collectives") and not has_own:
+        message = f"parallel.collectives of {like.label} has no effect: all communicators have what collective says"
+        imported.assumptions.append(message)
     imported.topology = sections.pop("topology")
     imported.sections = {**sections, "training": imported.sections.get("training", {})}
     imported.assumptions.append(f"all but the workload is that of {like.label}")

@@ -11,7 +11,7 @@ import argparse
 import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -82,6 +82,17 @@ class Constants:
         }
 
 
+_TILING: Final = compute.Tiling()
+DEFAULTS: Final = Constants(
+    sustained=float(_TILING.sustained),
+    reuse=_TILING.reuse,
+    fill=_TILING.fill,
+    sustained_memory=float(_TILING.sustained_memory),
+    split_overhead=_TILING.split_overhead,
+    misaligned=float(_TILING.misaligned),
+    launch=2.2e6,
+)
+"""The constants of experiments that say none, with the `launch` that goes with them (docs/compute.md)."""
 LEAST: Final = Constants(0.3, 0.1, 1, 0.3, 1e4, 0.02, 5e5)
 MOST: Final = Constants(1.0, 100, 2000, 1.0, 8e6, 1.0, 8e6)
 
@@ -103,6 +114,17 @@ def ratios(rows: Sequence[Row], described: Mapping[str, Any]) -> list[float]:
     """Modelled over measured times."""
     taken = times.of(described, [demand(row.kernel) for row in rows])
     return [max(1, t.time_ps) / PS_PER_S / row.time_s for t, row in zip(taken, rows, strict=True)]
+
+
+def products(rows: Iterable[Row], precision: str) -> list[Row]:
+    """The products of a type, each shape once, with the median of what was measured of it, as the engine's table has
+    them."""
+    by_shape: dict[tuple[int, ...], list[Row]] = {}
+    for row in rows:
+        kernel = row.kernel
+        if kernel.kind == "product" and kernel.dtype == precision:
+            by_shape.setdefault((kernel.m, kernel.k, kernel.n, kernel.count), []).append(row)
+    return [replace(same[0], time_s=median(row.time_s for row in same)) for same in by_shape.values()]
 
 
 def fitted(rows: Sequence[Row], gpu: Gpu, precision: str, seeds: Iterable[int] = range(SEEDS)) -> Constants:
@@ -134,7 +156,9 @@ def fitted(rows: Sequence[Row], gpu: Gpu, precision: str, seeds: Iterable[int] =
 
 def main(given: Iterable[str] | None = None) -> int:
     """Fits, and prints what was found; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m syncline.measure.fit", description=(__doc__ or "").split("\n")[2])
+    parser = argparse.ArgumentParser(
+        prog="python -m syncline.measure.fit", description=(__doc__ or "").split("\n\n")[1]
+    )
     parser.add_argument("table", help="a table that syncline measure has written, with the full grid")
     parser.add_argument("--gpu", required=True, help="the GPU that was measured, as npu.gpu names it")
     parser.add_argument("--precision", default="bf16", help="the data type of the products")
@@ -154,7 +178,7 @@ def _report(table: str, name: str, precision: str) -> str:
     if precision not in gpu.peaks:
         raise command_line("--precision", precision, f"the {gpu.title} has no units for this", one_of(gpu.peaks))
     read = kernel_table.read(inputs.read_bytes(Path(table), table, kernel_table.MAX_BYTES), table)
-    rows = [row for row in read.rows if row.kernel.kind == "product" and row.kernel.dtype == precision]
+    rows = products(read.rows, precision)
     chosen = [row for row in rows if (row.kernel.m, row.kernel.k, row.kernel.n) in POINTS and row.kernel.count == 1]
     if len(chosen) < len(POINTS) // 2:
         message = f"the table has {len(chosen)} of {len(POINTS)} products that constants are fitted to"
@@ -166,15 +190,23 @@ def _report(table: str, name: str, precision: str) -> str:
     for field, value in values(constants).items():
         if field != "launch":
             lines.append(f"      {field}: {_written(field, value)}")
-    errors = sorted(abs(ratio - 1) for ratio in ratios(held_out, constants.described(gpu, precision)))
-    lines.append(f"# fitted to {len(chosen)} products of {table} in {precision}")
-    if errors:
-        mean = sum(errors) / len(errors)
-        lines.append(
-            f"# {len(errors)} others: mean absolute error {mean:.1%}, median {median(errors):.1%}, "
-            f"90 % below {errors[int(0.9 * len(errors))]:.1%}"
-        )
+    lines.append(f"# fitted to {len(chosen)} products of {table} in {precision}; mean absolute errors:")
+    for said, found in (("these constants", constants), ("the defaults", DEFAULTS)):
+        described = found.described(gpu, precision)
+        of_chosen, of_others = (_errors(some, described) for some in (chosen, held_out))
+        line = f"# {said}: {sum(of_chosen) / len(of_chosen):.1%} of these products"
+        if of_others:
+            line += (
+                f", {sum(of_others) / len(of_others):.1%} of {len(of_others)} others (median {median(of_others):.1%}, "
+                f"90 % below {of_others[int(0.9 * len(of_others))]:.1%})"
+            )
+        lines.append(line)
     return "\n".join(lines)
+
+
+def _errors(rows: Sequence[Row], described: Mapping[str, Any]) -> list[float]:
+    """Absolute relative errors, in ascending order."""
+    return sorted(abs(ratio - 1) for ratio in ratios(rows, described))
 
 
 def _written(field: str, value: float) -> str:

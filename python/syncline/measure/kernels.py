@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -17,12 +18,14 @@ from typing import Any, Final
 
 from syncline.measure import grid
 from syncline.measure.operations import UnsupportedError
-from syncline.measure.shapes import WIDTHS, Kernel, Measured, ShapesError, Table, loads
+from syncline.measure.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
 from syncline.measure.timing import Clock
 
 DEVICES: Final = ("auto", "cpu", "cuda")
 MISSING: Final = "PyTorch is not installed: measurements need it (see pytorch.org, 'Get Started')"
 MOST_BYTES: Final = 64 * 2**20
+SPARE_LOAD: Final = 0.5
+"""What others may load the processors beyond those that PyTorch leaves free, before a warning says so."""
 
 
 class UnusableError(Exception):
@@ -39,7 +42,26 @@ def clock(device: str, seed: int) -> Clock:
     if device == "cuda" and not is_there:
         raise UnusableError("PyTorch finds no GPU with CUDA; accepted: cpu")
     torch.manual_seed(seed)
+    if device == "cpu" or not is_there:
+        _warn_if_busy(torch.get_num_threads())
     return Clock(torch, "cuda" if device != "cpu" and is_there else "cpu")
+
+
+def _warn_if_busy(threads: int) -> None:
+    """Says that times will be too long, where other programs leave too few processors for so many threads."""
+    processors = _processors()
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # not on Windows
+    if load + threads > processors + SPARE_LOAD:
+        _say(
+            f"other programs are busy (a load of {load:.1f} on {processors} processors), for which PyTorch with its "
+            f"threads ({threads}) will wait: times come out too long; measure when the machine is idle, and with fewer "
+            "threads than processors (OMP_NUM_THREADS in the environment)"
+        )
+
+
+def _processors() -> int:
+    """How many processors this program may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def measure(on: Clock, kernels: Sequence[Kernel], table: Table, seconds: float | None) -> list[Measured]:
@@ -73,6 +95,7 @@ def _say(text: str) -> None:
 
 def _named(kernel: Kernel) -> str:
     sizes = f"m={kernel.m} k={kernel.k} n={kernel.n} count={kernel.count}"
+    sizes += "".join(f" {name}={getattr(kernel, name)}" for name in IMAGES if getattr(kernel, name))
     return f"{kernel.kind} {kernel.direction} {sizes} {kernel.dtype}"
 
 

@@ -33,6 +33,8 @@ def operation(torch: Any, kernel: Kernel, device: str) -> Operation:
     """The call for a kernel. Raises [`UnsupportedError`] if this PyTorch has none."""
     if kernel.kind == "product":
         return _product(torch, kernel, device)
+    if kernel.kind == "convolution":
+        return _convolution(torch, kernel, device)
     if kernel.kind == "adam":
         return _adam(torch, kernel, device)
     if kernel.kind == "copy":
@@ -82,6 +84,34 @@ def _product(torch: Any, kernel: Kernel, device: str) -> Operation:
     )
 
 
+def _convolution(torch: Any, kernel: Kernel, device: str) -> Operation:
+    """A convolution, or one of its gradients alone, as autograd asks the backend for it."""
+    random = _random(torch, kernel, device)
+    (images, channels, filters), side = kernel.convolved, kernel.window
+    stride, padding = [kernel.stride] * 2, [kernel.padding] * 2
+
+    def operands() -> Tensors:
+        image = random(images, channels, kernel.height, kernel.width)
+        return image, random(filters, channels, side, side), random(images, filters, *kernel.windows)
+
+    if kernel.direction == FORWARD:
+        convolve = torch.nn.functional.conv2d
+        return Operation(operands, lambda given: convolve(given[0], given[1], stride=stride, padding=padding))
+    wanted = [kernel.direction == "input-grad", kernel.direction == "weight-grad", False]  # of input, weights, bias
+    backward = torch.ops.aten.convolution_backward
+    rest = (
+        [0],
+        stride,
+        padding,
+        [1, 1],
+        False,
+        [0, 0],
+        1,
+        wanted,
+    )  # sizes of a bias, ..., dilation, not transposed, ...
+    return Operation(operands, lambda given: backward(given[2], given[0], given[1], *rest))
+
+
 def _adam(torch: Any, kernel: Kernel, device: str) -> Operation:
     def operands() -> Tensors:
         weight = torch.nn.Parameter(torch.randn(kernel.m, device=device))
@@ -126,6 +156,22 @@ def _function(torch: Any, kernel: Kernel, device: str) -> tuple[Callable[[], Ten
         if not hasattr(functional, "rms_norm"):
             raise UnsupportedError("torch.nn.functional.rms_norm is missing; PyTorch 2.4 has it")
         return lambda: (random(m, n), random(n)), lambda x, w: functional.rms_norm(x, (n,), w)
+    if kind == "batch-norm":
+        return (
+            lambda: (random(m, n, kernel.k), random(n), random(n)),
+            lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
+        )
+    if kind in ("max-pool", "average-pool"):
+
+        def images() -> Tensors:
+            return (random(m, n, kernel.height, kernel.width),)
+
+        if kind == "average-pool":
+            return images, lambda x: functional.adaptive_avg_pool2d(x, 1)
+        window = {"kernel_size": kernel.window, "stride": kernel.stride, "padding": kernel.padding}
+        return images, lambda x: functional.max_pool2d(x, **window)
+    if kind == "relu":
+        return one, functional.relu
     if kind == "softmax":
         return one, lambda x: functional.softmax(x, dim=-1)
     if kind == "gelu":

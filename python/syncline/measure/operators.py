@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Final
 
-from syncline.measure.shapes import BACKWARD, FORWARD, KINDS, Kernel
+from syncline.measure.shapes import BACKWARD, FORWARD, IMAGES, KINDS, Kernel
 from syncline.models.model import Model, Operator
 
 Sizes = Mapping[str, int]
@@ -112,11 +113,48 @@ def _loss(sizes: Sizes, dtype: str) -> Iterator[Kernel]:
         yield Kernel("cross-entropy", direction, sizes["rows"], 0, sizes["vocabulary"], dtype=dtype)
 
 
+def _convolution(sizes: Sizes, dtype: str) -> Iterator[Kernel]:
+    """The products of a convolution, in the sizes that the engine has (`Conv2d::operator`)."""
+    image = Kernel(
+        *("convolution", FORWARD, 1, 1, 1),
+        height=sizes["height"],
+        width=sizes["width"],
+        window=sizes["kernel"],
+        stride=sizes["stride"],
+        padding=sizes.get("padding", 0),
+    )
+    places, terms = sizes["samples"] * prod(image.windows), sizes["channels"] * image.window**2
+    for product in _products(places, terms, sizes["filters"], 1, dtype):
+        yield replace(image, direction=product.direction, m=product.m, k=product.k, n=product.n, dtype=dtype)
+
+
+def _batch_norm(sizes: Sizes, dtype: str) -> Iterator[Kernel]:
+    for direction in KINDS["batch-norm"]:
+        pixels = sizes["height"] * sizes["width"]
+        yield Kernel("batch-norm", direction, sizes["samples"], pixels, sizes["channels"], dtype=dtype)
+
+
+def _pool(kind: str) -> Callable[[Sizes, str], Iterator[Kernel]]:
+    def kernels(sizes: Sizes, dtype: str) -> Iterator[Kernel]:
+        for direction in KINDS[kind]:
+            yield Kernel(
+                *(kind, direction, sizes["samples"], 0, sizes["channels"], 1, 1, dtype),
+                *(sizes.get(name, 0) for name in IMAGES),
+            )
+
+    return kernels
+
+
+def _fork(sizes: Sizes, dtype: str) -> Iterator[Kernel]:
+    """The addition of two gradients."""
+    yield from _each("add", sizes["rows"], sizes["features"], dtype)
+
+
 def _elements(kind: str) -> Callable[[Sizes, str], Iterator[Kernel]]:
     return lambda sizes, dtype: _each(kind, sizes["rows"], sizes["features"], dtype)
 
 
-_ELEMENTWISE: Final = ("layer-norm", "rms-norm", "gelu", "swiglu", "dropout", "add")
+_ELEMENTWISE: Final = ("layer-norm", "rms-norm", "gelu", "relu", "swiglu", "dropout", "add")
 
 _OF_KIND: Final[Mapping[str, Callable[[Sizes, str], Iterator[Kernel]]]] = {
     "linear": _linear,
@@ -125,6 +163,10 @@ _OF_KIND: Final[Mapping[str, Callable[[Sizes, str], Iterator[Kernel]]]] = {
     "attention": _attention,
     "embedding": _embedding,
     "softmax-cross-entropy": _loss,
+    "convolution": _convolution,
+    "batch-norm": _batch_norm,
+    "fork": _fork,
+    **{kind: _pool(kind) for kind in ("max-pool", "average-pool")},
     **{kind: _elements(kind) for kind in _ELEMENTWISE},
 }
 """By kind of operators, their kernels."""

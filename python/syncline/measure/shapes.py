@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Final, TextIO
@@ -27,6 +28,11 @@ KINDS: Final = {
     "add": (FORWARD,),
     "cross-entropy": (FORWARD, BACKWARD),
     "embedding": (FORWARD, BACKWARD),
+    "convolution": (FORWARD, "input-grad", "weight-grad"),
+    "batch-norm": (FORWARD, BACKWARD),
+    "relu": (FORWARD, BACKWARD),
+    "max-pool": (FORWARD, BACKWARD),
+    "average-pool": (FORWARD, BACKWARD),
     "adam": ("update",),
     "copy": (FORWARD,),
     "launch": ("eager", "graph"),
@@ -39,6 +45,13 @@ KINDS: Final = {
 *attention* `count` heads of `m` queries and `n` keys of `k` elements, as one fused kernel; `-causal` masks keys behind
             the query; `-plain` consists of two products and a softmax. `groups` heads share keys and values.
 *embedding* `m` rows of `n` elements out of a table of `k` rows.
+*convolution* with square filters of `window` rows, `stride` and `padding`, of images of `height` x `width`. `m`, `k`
+            and `n` are those of the matrix product that does the same (`crates/workload/src/operators.rs`): forward,
+            places of the filter on all images x (channels x elements of a filter) x filters. Images lie in memory as
+            PyTorch has them by default, channel by channel.
+*batch-norm* in training, of `m` images of `k` elements for each of `n` channels.
+*max-pool*  of `m` images of `n` channels of `height` x `width`, over squares of `window` rows.
+*average-pool* over each channel of as many.
 *adam*      an update of `m` parameters in FP32, with two moments.
 *copy*      `m` bytes from memory to memory.
 *launch*    the time of one of `m` kernels of one element each, launched one by one, or as a graph.
@@ -49,9 +62,13 @@ FORMAT: Final = "syncline-shapes"
 VERSION: Final = 1
 MOST: Final = 2**40
 """Most of each size."""
+IMAGES: Final = ("height", "width", "window", "stride", "padding")
+"""The sizes that only kernels on images have, which are 0 for others."""
+_HAVE_IMAGES: Final = {"convolution": IMAGES, "max-pool": IMAGES, "average-pool": IMAGES[:2]}
+"""Kinds of kernels on images, with the sizes that they have."""
 COLUMNS: Final = (
-    "kind", "direction", "m", "k", "n", "count", "groups", "dtype", "bytes", "time_s", "spread_s", "repetitions",
-    "calls", "cache", "timing", "device", "torch",
+    "kind", "direction", "m", "k", "n", "count", "groups", *IMAGES, "dtype", "bytes", "time_s", "spread_s",
+    "repetitions", "calls", "cache", "timing", "device", "torch",
 )  # fmt: skip
 """Columns of a table.
 
@@ -82,6 +99,26 @@ class Kernel:
     count: int = 1
     groups: int = 1
     dtype: str = "bf16"
+    height: int = 0
+    width: int = 0
+    window: int = 0
+    stride: int = 0
+    padding: int = 0
+
+    @property
+    def windows(self) -> tuple[int, int]:
+        """At how many places of an image, downwards and sideways, the window is."""
+        free = (side + 2 * self.padding - self.window for side in (self.height, self.width))
+        down, sideways = (space // self.stride + 1 for space in free)
+        return down, sideways
+
+    @property
+    def convolved(self) -> tuple[int, int, int]:
+        """Images, channels in and channels out (filters) of a convolution."""
+        m, k, n = self.m, self.k, self.n
+        # The product of each direction has these three sizes in another order (`KINDS`).
+        places, terms, filters = {FORWARD: (m, k, n), "input-grad": (m, n, k)}.get(self.direction, (k, m, n))
+        return places // math.prod(self.windows), terms // self.window**2, filters
 
     @property
     def bytes(self) -> int:
@@ -99,6 +136,18 @@ class Kernel:
             return (2 if backward else 1) * (keys + queries + scores) * width
         if self.kind == "embedding":
             return 2 * rows * width if not backward else (rows + k * n) * width
+        if self.kind == "convolution":
+            images, channels, filters = self.convolved
+            inputs = images * channels * self.height * self.width
+            results = images * filters * math.prod(self.windows)
+            return (inputs + filters * channels * self.window**2 + results) * width
+        if self.kind == "batch-norm":
+            return (5 if backward else 3) * rows * k * width  # statistics first, so that one input is read twice
+        if self.kind in ("max-pool", "average-pool"):
+            inputs = rows * self.height * self.width
+            results = rows * (math.prod(self.windows) if self.kind == "max-pool" else 1)
+            # The maxima are found again from inputs and results, as the engine counts.
+            return (2 if backward and self.kind == "max-pool" else 1) * (inputs + results) * width
         if self.kind == "adam":
             return 7 * m * WIDTHS["fp32"]  # reads gradient, weight and both moments, writes all but the gradient
         if self.kind == "copy":
@@ -117,23 +166,52 @@ def legal(kernel: Kernel) -> str | None:
         return f"direction {kernel.direction!r} is not known; accepted: {', '.join(KINDS[kernel.kind])}"
     if kernel.dtype not in WIDTHS:
         return f"dtype {kernel.dtype!r} is not known; accepted: {', '.join(WIDTHS)}"
-    for name in ("m", "k", "n", "count", "groups"):
+    for name in ("m", "k", "n", "count", "groups", *IMAGES):
         least = 1 if name in ("m", "count", "groups") else 0
         value = getattr(kernel, name)
         if not least <= value <= MOST:
             return f"{name} {value} is out of range; accepted: {least} to {MOST}"
     if kernel.count % kernel.groups:
         return f"groups {kernel.groups} do not divide count {kernel.count}"
-    needed = {"product": ("k", "n"), "embedding": ("k", "n"), "adam": (), "copy": (), "launch": ()}
-    for name in needed.get(kernel.kind, ("k", "n") if kernel.kind.startswith("attention") else ("n",)):
-        if getattr(kernel, name) < 1:
+    with_terms = ("product", "embedding", "convolution", "batch-norm")
+    needed: tuple[str, ...] = ("k", "n") if kernel.kind in with_terms or kernel.kind.startswith("attention") else ("n",)
+    if kernel.kind in ("adam", "copy", "launch"):
+        needed = ()
+    on_images = _HAVE_IMAGES.get(kernel.kind, ())
+    for name in (*needed, *on_images):
+        if getattr(kernel, name) < 1 and name != "padding":
             return f"{name} is missing: a kernel of kind {kernel.kind} has one"
+    for name in IMAGES:
+        if name not in on_images and getattr(kernel, name):
+            return f"{name} {getattr(kernel, name)} has no meaning for a kernel of kind {kernel.kind}; accepted: 0"
+    return _legal_window(kernel) if "window" in on_images else None
+
+
+def _legal_window(kernel: Kernel) -> str | None:
+    """What is wrong with the window of a kernel on images, or nothing."""
+    most = min(kernel.height, kernel.width) + 2 * kernel.padding
+    if kernel.window > most:
+        return f"window {kernel.window} is larger than the padded image; accepted: 1 to {most}"
+    if kernel.kind == "max-pool":
+        if 2 * kernel.padding > kernel.window:
+            return f"padding {kernel.padding} is out of range; accepted: 0 to {kernel.window // 2}"
+        return None
+    images, channels, filters = kernel.convolved
+    sizes = (images * math.prod(kernel.windows), channels * kernel.window**2, filters)
+    if sorted(sizes) != sorted((kernel.m, kernel.k, kernel.n)):
+        message = f"m {kernel.m}, k {kernel.k} and n {kernel.n} are not those of whole images and channels"
+        return f"{message}; accepted: multiples of {math.prod(kernel.windows)} places and {kernel.window**2} elements"
     return None
+
+
+def described(kernel: Kernel) -> dict[str, Any]:
+    """A kernel by its fields, without the sizes of images where it works on none."""
+    return {name: value for name, value in asdict(kernel).items() if value or name not in IMAGES}
 
 
 def dumps(kernels: Iterable[Kernel], source: str) -> str:
     """A file of shapes, each of which is in it once. `source` says what they are of."""
-    lines = ",\n".join("  " + json.dumps(asdict(kernel)) for kernel in dict.fromkeys(kernels))
+    lines = ",\n".join("  " + json.dumps(described(kernel)) for kernel in dict.fromkeys(kernels))
     return f'{{"format": "{FORMAT}", "version": {VERSION}, "source": {json.dumps(source)}, "kernels": [\n{lines}\n]}}\n'
 
 
@@ -198,7 +276,7 @@ class Table:
     def add(self, row: Measured) -> None:
         """Writes a row."""
         kernel = row.kernel
-        sizes = (kernel.kind, kernel.direction, kernel.m, kernel.k, kernel.n, kernel.count, kernel.groups, kernel.dtype)
+        sizes = (getattr(kernel, name) for name in COLUMNS[: COLUMNS.index("bytes")])
         times = (f"{row.time_s:.6g}", f"{row.spread_s:.3g}", row.repetitions, row.calls, row.cache, row.timing)
         self._writer.writerow((*sizes, kernel.bytes, *times, *self._about))
         self._file.flush()

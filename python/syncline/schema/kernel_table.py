@@ -4,6 +4,7 @@ A row is a kernel (`syncline.measure.shapes`). The engine is told of products by
 
 * Fused attention is what the engine takes it for (`crates/workload/src/transformer.rs`): one product of queries and
   keys whose sums are as long as those of all its products together, of half of the keys if it is causal.
+* A convolution is the product that the engine takes it for (`crates/workload/src/operators.rs`).
 * Products of one shape whose factors lie in memory in different ways, and other kernels of as many bytes, count once,
   with the median of their times.
 * What consists of several kernels (plain attention), does arithmetic worth counting (losses), or reads at random
@@ -20,13 +21,18 @@ from statistics import median
 from typing import Final
 
 from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
-from syncline.measure.shapes import COLUMNS, FORWARD, KINDS, MOST, WIDTHS, Kernel, legal
+from syncline.measure.shapes import COLUMNS, FORWARD, IMAGES, KINDS, MOST, WIDTHS, Kernel, legal
 
 MAX_BYTES: Final = 64 * 2**20
 NEEDED: Final = ("kind", "direction", "m", "k", "n", "count", "groups", "dtype", "bytes", "time_s")
-"""Columns that a table must have; `syncline measure` writes more."""
+"""Columns that a table must have; `syncline measure` writes more, and kernels on images need theirs."""
 SIZES: Final = ("m", "k", "n", "count", "groups", "bytes")
-STREAMS: Final = frozenset({"softmax", "layer-norm", "rms-norm", "gelu", "swiglu", "dropout", "add", "adam", "copy"})
+STREAMS: Final = frozenset(
+    {
+        *("softmax", "layer-norm", "rms-norm", "gelu", "swiglu", "dropout", "add", "adam", "copy"),
+        *("batch-norm", "relu", "max-pool", "average-pool"),
+    }
+)
 """Kernels without products that memory bounds."""
 FUSED: Final = {"attention": 1, "attention-causal": 2}
 """Fused attention, and the part of the keys that a query asks, as a divisor."""
@@ -92,7 +98,7 @@ def _median_ps(rows: Iterable[Row]) -> int:
 
 def product(kernel: Kernel) -> tuple[int, int, int, int] | None:
     """Rows, terms, columns and the number of products that a kernel is to the engine; none if it is no product."""
-    if kernel.kind == "product":
+    if kernel.kind in ("product", "convolution"):
         return kernel.m, kernel.k, kernel.n, kernel.count
     part = FUSED.get(kernel.kind)
     if part is None:
@@ -151,8 +157,8 @@ def _row(values: Mapping[str, str], file: str, line: int) -> Row | list[Problem]
     """A row, or what is wrong with it."""
     problems = [*_wrong_words(values, file, line)]
     sizes: dict[str, int] = {}
-    for name in SIZES:
-        text = values[name].strip()
+    for name in (*SIZES, *IMAGES):
+        text = values[name].strip() if name in NEEDED else values.get(name, "").strip() or "0"
         if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS:
             sizes[name] = int(text)
         else:
