@@ -26,6 +26,8 @@ from syncline.schema.workloads import DividedWorkload, models_of
 from syncline.sweep import file, points
 from syncline.trees.planned import TreesError
 
+SHARED_BY: Final = 3
+"""So many experiments share the fields of what is accepted and refused, of which there are many thousands."""
 TEXT: Final = (
     "DATA\n2\nfirst -1 13003 NONE 0 12864 NONE 0 32291 ALLREDUCE 376320 3229\n"
     "second -1 16416 NONE 0 27708 NONE 0 9220 ALLREDUCE 819200 922\n"
@@ -427,9 +429,11 @@ def test_every_field_has_another_value_here() -> None:
 
 def test_what_is_accepted_is_told_to_the_engine_and_what_is_refused_is_named() -> None:
     ignored: list[str] = []
-    for text, variant in experiments(rotated=False):
+    for number, (text, variant) in enumerate(experiments(rotated=False)):
         told = engine.specification(variant.experiment, TEXT)
-        for path in tried(text, variant.experiment):
+        paths = tried(text, variant.experiment)
+        # Kinds stand beside each other often enough that each experiment may leave most fields to the others.
+        for path in paths if text in MORE else paths[number % SHARED_BY :: SHARED_BY]:
             try:
                 other = changed(text, path)
             except InputError as error:
@@ -477,8 +481,10 @@ def test_what_has_no_effect_changes_nothing_and_everything_else_something_somewh
             raw = with_value(text, variant, path)
             if raw is None:
                 continue
-            after = outcome(raw.experiment)
             idle = any(".".join(entry.path).startswith(path) for entry in effect.idle(raw.experiment))
+            if path in acted and not idle:
+                continue
+            after = outcome(raw.experiment)
             if idle:
                 wrong += [] if after in (before, None) else [f"{path} is said to have no effect\n{text}"]
             elif after != before and after is not None:
