@@ -25,6 +25,7 @@ from syncline.schema.load import load
 from syncline.schema.merge import parse_override
 
 H200 = Path(compute.__file__).parents[1] / "measure/tables/nvidia-h200.csv"
+H200_IMAGES = H200.with_name("nvidia-h200-images.csv")
 EXPERIMENT = "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
 HEADER = ",".join(name for name in COLUMNS if name not in IMAGES)
 ROW = "product,forward,64,64,64,1,1,fp16,24576,3e-6,1e-8,11,9,cold,graph,GPU,2.0"
@@ -257,3 +258,16 @@ def test_measure_without_pytorch_is_refused_in_words(
     assert "cannot be divided by 7" in ended.err
     ended = syncline_command("measure", "gpt3-175b", "--tensor", "8", "--shapes", str(tmp_path / "s.json"), "-q")
     assert (ended.status, json.loads((tmp_path / "s.json").read_text())["format"]) == (0, "syncline-shapes")
+
+
+@pytest.mark.parametrize(("model", "measured_s"), [("resnet50", 14.16e-3), ("vgg16", 15.83e-3)])
+def test_measured_kernels_come_to_a_measured_iteration(model: str, measured_s: float) -> None:
+    """Of 32 images in BF16, as one CUDA graph on the device of the table (docs/compute.md); nothing is fitted."""
+    text = (
+        f"name: a\ntopology: Ring(2)\nworkload: {{model: {model}, batch: 32, element: 2B}}\nnetwork: analytical\n"
+        f"npu: {{gpu: h200, compute: {{kind: table, table: {H200_IMAGES}, launch: 0.96us}}}}\n"
+        "training: {iterations: 1}\n"
+    )
+    (variant,) = load(document.read(text, "a.yaml"), "a.yaml", Path(), []).variants
+    summary = engine.run(variant).summary
+    assert summary["compute_ps"] / 1e12 == pytest.approx(measured_s, rel=0.15)
