@@ -19,7 +19,6 @@ from support.command import Ended
 from support.experiments import study
 from syncline import facts, topology
 from syncline.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
-from syncline.models import file as models
 from syncline.networks import NETWORKS, PacketNetwork
 from syncline.report import declared
 from syncline.report.escape import html_text
@@ -213,8 +212,7 @@ def test_the_schema_has_the_algorithms_of_the_engine() -> None:
     assert get_args(workloads.CollectiveWorkload.model_fields["collective"].annotation) == get_args(experiment.Kind)
 
 
-def test_the_schema_has_the_models_endpoints_and_backends_of_the_engine() -> None:
-    assert set(facts.engine().models) <= set(models.packaged())
+def test_the_schema_has_the_endpoints_and_backends_of_the_engine() -> None:
     assert set(ENDPOINTS) == set(facts.engine().endpoints)
     backends = {
         name: (b.packet_bytes is not None, b.has_contention)

@@ -31,13 +31,12 @@ from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, CollectiveWorkloa
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 UNNAMED = frozenset(
-    {"beside", "root", "per_dimension", "algorithms", "priority", "compute", "strategy", "sequence", "transit"}
+    {"beside", "root", "per_dimension", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "loops", "posting", "jitter"}
-    | {"chunks_of", "injection_latency"}
-    | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "on", "parameter_server", "updates"}
-    | {"collectives"}
+    | {"injection_latency"}
+    | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
 )
-"""Fields whose default is nothing, or is listed with what it means."""
+"""Fields whose default is nothing, or is listed with what it means. Empty mappings need not be named."""
 AUTO_SHARES = {
     "comm_memory_bandwidth": "half of npu.memory_bandwidth",
     "comm_sms": "as many SMs as that bandwidth needs",
@@ -272,7 +271,7 @@ def _defaults(
             continue
         if isinstance(value, Collective) and (name == "slice" or (name == "slices" and value.slice is not None)):
             continue
-        if name in UNNAMED:
+        if name in UNNAMED or shown == {}:
             continue
         if shown is None:
             shown = "auto"

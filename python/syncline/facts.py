@@ -1,5 +1,5 @@
-"""What the engine says of itself: algorithms, endpoints, backends and models by name, tables with their columns, fields
-of the summary, and constants (`Facts` in `crates/system/src/describe.rs`).
+"""What the engine says of itself: algorithms, endpoints and backends by name, kinds of operators, tables with their
+columns, fields of the summary, and constants (`Facts` in `crates/system/src/describe.rs`).
 
 The engine is asked once, when a fact is first needed: importing this module loads nothing. What has to be known before
 that, such as the words that a field of an experiment takes, is written in the schema, and held equal by tests.
@@ -126,18 +126,6 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
-    """A model of the zoo."""
-
-    name: str
-    description: str
-    has_sequence: bool
-    """Whether its samples are sequences, whose length can be chosen."""
-    is_distributed: bool
-    """Whether it is too large for one NPU, so that parts of it are distributed."""
-
-
-@dataclass(frozen=True, slots=True)
 class Size:
     """A size of a kind of operators."""
 
@@ -165,7 +153,6 @@ class Facts:
     programs: dict[str, Program]
     endpoints: list[str]
     networks: dict[str, Network]
-    models: dict[str, Model]
     operators: dict[str, OperatorKind]
     words: dict[str, list[str]]
     """The words that fields of the engine's description take, by the path of the field."""
@@ -196,7 +183,6 @@ def read(described: Mapping[str, Any]) -> Facts:
         programs=by_name(Program, "programs"),
         endpoints=described["endpoints"],
         networks=by_name(Network, "networks"),
-        models=by_name(Model, "models"),
         operators=by_name(_operator, "operators"),
         words=described["words"],
         tables={table["name"]: _table(**table) for table in described["tables"]},

@@ -6,11 +6,13 @@
 
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, AnalyticalSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
-    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, IdealSpec, JobSpec, KernelsSpec, LanesSpec,
-    NetworkSpec, OutputSpec, PacketSpec, PostingSpec, SchedulingSpec, Spec, StartSpec, TransitSpec, WorkloadSpec,
+    DimSpec, EndpointSpec, FabricSpec, FoldSpec, ForwardingSpec, IdealSpec, JobSpec, LanesSpec, NetworkSpec,
+    OutputSpec, PacketSpec, PostingSpec, SchedulingSpec, Spec, StartSpec, TransitSpec,
 };
 
 const GIB_50: u64 = 50 << 30;
+/// With 32 samples in FP16, as the package's file says.
+const RESNET_50: &str = include_str!("../tests/fixtures/resnet50.json");
 
 fn rings(dims: &[(u32, u64, u64)]) -> FabricSpec {
     let dim = |&(size, rate_bytes_per_s, latency_ps): &(u32, u64, u64)| DimSpec {
@@ -94,14 +96,9 @@ fn resnet50(fold: FoldSpec) -> Spec {
     let mut spec = with_ace([4, 8, 4], 0);
     spec.fold = fold;
     spec.collectives.chunking = ChunkingSpec::Size { bytes: 65_536, least_block_bytes: 0 };
+    let workload = serde_json::from_str(RESNET_50).expect("a workload");
     spec.job = JobSpec::Training {
-        workload: WorkloadSpec::Model {
-            name: "resnet50".into(),
-            batch: 32,
-            element_bytes: 2,
-            kernels: KernelsSpec::All,
-            sequence: None,
-        },
+        workload,
         strategy: syncline_system::spec::StrategySpec::DataParallel,
         iterations: 2,
         overlap: true,

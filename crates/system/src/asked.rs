@@ -26,8 +26,7 @@ pub fn asked(spec_json: &str) -> Result<Vec<Asked>, RunError> {
     let spec = Spec::read(spec_json)?;
     let npus = Machine::new(&spec)?.fabric().npus();
     let everybody: Vec<u32> = (0..npus).collect();
-    let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(npus, |g| g.len() as u32);
-    let job = job(&spec, ranks)?;
+    let job = job(&spec)?;
     let families = Families::new(&spec, &job, npus)?;
     let of_cohort = |cohort: &crate::families::FamilyCohort<'_>| {
         let mut collectives = cohort.demand.collectives.clone();

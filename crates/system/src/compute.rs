@@ -1,15 +1,11 @@
 //! The compute model that a description asks for, and what it says of kernels outside of runs.
 
 use crate::errors::RunError;
-use crate::spec::{
-    ArraySpec, BasisSpec, ComputeModelSpec, ComputeSpec, DataflowSpec, MeasurementsSpec, SparsitySpec, TilesSpec,
-};
+use crate::spec::{ArraySpec, BasisSpec, ComputeModelSpec, ComputeSpec, DataflowSpec, MeasurementsSpec, SparsitySpec};
 use serde::{Deserialize, Serialize};
-use syncline_core::units::PS_PER_S;
 use syncline_core::{Ps, Refusal};
 use syncline_workload::compute::measured::{Basis, MeasuredProduct, MeasuredStream, Measurements};
 use syncline_workload::compute::sparsity::Sparsity;
-use syncline_workload::compute::tiles::Tiles;
 use syncline_workload::compute::{Npu, NpuError};
 use syncline_workload::described::request::KernelSpec;
 use syncline_workload::systolic::{Array, Dataflow, Sram};
@@ -75,7 +71,7 @@ pub(crate) fn described(spec: &ComputeSpec) -> Result<Npu, Refusal> {
     Ok(match &spec.model {
         ComputeModelSpec::Roofline => npu,
         ComputeModelSpec::Systolic(array) => npu.with_array(systolic(array).map_err(of_model)?),
-        ComputeModelSpec::Tiles(spec) => npu.with_tiles(tiles(spec).map_err(of_model)?),
+        ComputeModelSpec::Tiles(tiles) => npu.with_tiles(tiles.clone().checked().map_err(of_model)?),
         ComputeModelSpec::Table(spec) => npu.with_measurements(measurements(spec).map_err(of_model)?),
     })
 }
@@ -109,23 +105,6 @@ fn systolic(spec: &ArraySpec) -> Result<Array, NpuError> {
             outputs: sram.outputs_bytes,
         }),
     })
-}
-
-fn tiles(spec: &TilesSpec) -> Result<Tiles, NpuError> {
-    let tiles = Tiles {
-        sizes: spec.tiles.clone(),
-        splits: spec.splits.clone(),
-        depth: spec.depth,
-        fill: spec.fill,
-        sms: spec.sms,
-        sustained: spec.sustained,
-        reuse: spec.reuse,
-        sustained_memory: spec.sustained_memory,
-        split_overhead_s: spec.split_overhead_ps as f64 / PS_PER_S as f64,
-        alignment: spec.alignment,
-        misaligned: spec.misaligned,
-    };
-    tiles.checked()
 }
 
 fn measurements(spec: &MeasurementsSpec) -> Result<Measurements, NpuError> {

@@ -1,4 +1,4 @@
-//! What the engine says of itself: which names its descriptions know, what algorithms and models are, what tables and
+//! What the engine says of itself: which names its descriptions know, what algorithms are, what tables and
 //! summaries hold, and the numbers that others reckon with. Python asks for it, and repeats nothing.
 //!
 //! Nothing is listed here that stands elsewhere: names are those that [`Spec`] reads, and
@@ -12,8 +12,7 @@ use crate::place::{along, composition, everywhere, is_balanced, is_flat};
 use crate::results::Summary;
 use crate::spec::{
     AlgorithmSpec, CollectiveKindSpec, ComputeModelSpec, DataflowSpec, DeadlockRule, DimAlgorithmSpec, EndpointSpec,
-    ForwardingSpec, FsmSplitSpec, KernelsSpec, LanesSpec, NetworkSpec, SchedulingSpec, SharingSpec, StrategySpec,
-    TransitSpec,
+    ForwardingSpec, FsmSplitSpec, LanesSpec, NetworkSpec, SchedulingSpec, SharingSpec, StrategySpec, TransitSpec,
 };
 use crate::tables;
 use serde::Serialize;
@@ -22,9 +21,9 @@ use syncline_collective::{Algorithm, Composition, Kind};
 use syncline_core::table::{Declaration, Described, Field, Unit};
 use syncline_network::api::LINKS_OF_AN_EVENT;
 use syncline_topology::Product;
+use syncline_workload::Counted;
 use syncline_workload::described::{KINDS, Kind as OperatorKind, SizeOf};
-use syncline_workload::models::{ELEMENT_BYTES, MODELS};
-use syncline_workload::{dlrm, gnmt};
+use syncline_workload::operators::ELEMENT_BYTES;
 
 /// What the engine says of itself.
 #[derive(Clone, Debug, Serialize)]
@@ -39,8 +38,6 @@ pub struct Facts {
     pub endpoints: Vec<&'static str>,
     /// The network backends.
     pub networks: Vec<NetworkFacts>,
-    /// The models of the zoo.
-    pub models: Vec<ModelFacts>,
     /// The kinds of operators of model files.
     pub operators: Vec<OperatorFacts>,
     /// The words that fields of a description take, by the path of the field.
@@ -107,19 +104,6 @@ pub struct NetworkFacts {
     pub attributes: &'static [&'static str],
 }
 
-/// A model of the zoo.
-#[derive(Clone, Debug, Serialize)]
-pub struct ModelFacts {
-    /// Its name.
-    pub name: &'static str,
-    /// What it is, for people.
-    pub description: &'static str,
-    /// Whether its samples are sequences, whose length can be chosen.
-    pub has_sequence: bool,
-    /// Whether it is too large for one NPU, so that parts of it are distributed.
-    pub is_distributed: bool,
-}
-
 /// A kind of operators.
 #[derive(Clone, Debug, Serialize)]
 pub struct OperatorFacts {
@@ -166,15 +150,6 @@ pub fn describe() -> Facts {
         programs: names::with_values::<DimAlgorithmSpec>().into_iter().map(program).collect(),
         endpoints: names::of_tagged::<EndpointSpec>("kind").to_vec(),
         networks: backends.iter().copied().zip(NetworkSpec::all()).map(network).collect(),
-        models: MODELS
-            .iter()
-            .map(|model| ModelFacts {
-                name: model.name,
-                description: model.description,
-                has_sequence: model.has_sequence,
-                is_distributed: model.is_distributed(),
-            })
-            .collect(),
         operators: KINDS.iter().map(operator).collect(),
         words: words(),
         tables: tables(),
@@ -279,7 +254,7 @@ fn words() -> BTreeMap<&'static str, Vec<&'static str>> {
         ("job.compute.model.dataflow", names::of::<DataflowSpec>()),
         ("job.compute.model.kind", names::of_tagged::<ComputeModelSpec>("kind")),
         ("job.strategy", names::of::<StrategySpec>()),
-        ("job.workload.kernels", names::of::<KernelsSpec>()),
+        ("job.workload.kernels", names::of::<Counted>()),
         ("network.deadlock_rule", names::of::<DeadlockRule>()),
     ];
     fields.into_iter().map(|(field, words)| (field, words.to_vec())).collect()
@@ -306,24 +281,6 @@ fn constants() -> Vec<Constant> {
             &ELEMENT_BYTES.map(u64::from),
             Unit::Bytes,
             "Widths that elements of a model may have.",
-        ),
-        constant(
-            "sequence",
-            &[gnmt::SEQUENCE.into()],
-            Unit::Count,
-            "Tokens of a sentence of a model of sequences that is told no length.",
-        ),
-        constant(
-            "embedding_tables",
-            &[dlrm::TABLES.into()],
-            Unit::Count,
-            "Embedding tables of a model that is distributed.",
-        ),
-        constant(
-            "embedding_columns",
-            &[dlrm::COLUMNS.into()],
-            Unit::Count,
-            "Columns of all embedding tables of a model that is distributed.",
         ),
     ]
 }

@@ -6,9 +6,7 @@ mod several;
 use crate::compute::npu;
 use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
-use crate::spec::{
-    BucketSpec, ChunkingSpec, CollectiveSpec, JobSpec, KernelsSpec, Spec, StrategySpec, WorkloadSpec, parallel,
-};
+use crate::spec::{BucketSpec, ChunkingSpec, CollectiveSpec, JobSpec, Spec, StrategySpec, WorkloadSpec, parallel};
 use graphs::graphs;
 use syncline_collective::{Kind, Plan, Rank};
 use syncline_core::{Bytes, NodeId, Ps, Refusal};
@@ -18,9 +16,9 @@ use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::{Buckets, DataParallel};
 use syncline_workload::described::layers::{self, Counting};
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
-use syncline_workload::hybrid::{Hybrid, Loop};
-use syncline_workload::models::{Built, Sizes};
-use syncline_workload::{Cost, Counted, Layer, astra_text, models};
+use syncline_workload::hybrid::{Hybrid, Loop, Recommender};
+use syncline_workload::operators::ELEMENT_BYTES;
+use syncline_workload::{Cost, Counted, Layer, astra_text};
 
 /// What is to be run, independent of network and endpoint.
 pub struct Job {
@@ -70,11 +68,11 @@ pub struct Demand {
     pub iterations: u32,
 }
 
-/// The job of a description, for groups of `ranks` NPUs.
+/// The job of a description.
 ///
 /// # Errors
 /// [`RunError::Spec`] if it describes none.
-pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
+pub fn job(spec: &Spec) -> Result<Job, RunError> {
     match &spec.job {
         JobSpec::Collective { collective, bytes, root, .. } => {
             let kind = collective.kind();
@@ -106,7 +104,7 @@ pub fn job(spec: &Spec, ranks: u32) -> Result<Job, RunError> {
                 let compute_ps = job.compute_ps * slowest(stragglers)?;
                 return Ok(Job { drain: *drain, compute_ps, ..job });
             }
-            let model = model(workload, ranks, *update)?;
+            let model = model(workload, *update)?;
             let background = background.as_ref().map(self::npu).transpose()?;
             let slower = background.as_ref().unwrap_or(&npu);
             let layers = model.layers();
@@ -171,50 +169,58 @@ fn slowest(stragglers: &[(u32, f64)]) -> Result<f64, RunError> {
     Ok(stragglers.iter().map(|s| s.1).fold(1.0, f64::max))
 }
 
-/// The model of a workload for `ranks` NPUs; without `update`, updates of its weights cost nothing.
-fn model(workload: &WorkloadSpec, ranks: u32, update: bool) -> Result<Built, RunError> {
-    let mut built = match workload {
-        WorkloadSpec::Model { name, batch, element_bytes, kernels, sequence } => {
-            let (batch, element_bytes, counted, sequence) = (*batch, *element_bytes, counted(*kernels), *sequence);
-            models::build(name, &Sizes { batch, element_bytes, counted, sequence, ranks }).map_err(Refusal::from)?
-        }
+/// The model of a workload; without `update`, updates of its weights cost nothing.
+fn model(workload: &WorkloadSpec, update: bool) -> Result<Model, RunError> {
+    let mut model = match workload {
         WorkloadSpec::Layers { layers, element_bytes, kernels } => {
             let counting = counting(*element_bytes, *kernels)?;
-            Built::Chain(layers::chain(layers, counting).map_err(|refusal| refusal.within("job.workload"))?)
+            Model::Chain(layers::chain(layers, counting).map_err(|refusal| refusal.within("job.workload"))?)
         }
         WorkloadSpec::Recommender { model, element_bytes, kernels } => {
             let counting = counting(*element_bytes, *kernels)?;
-            Built::Recommender(model.recommender(counting).map_err(|refusal| refusal.within("job.workload.model"))?)
+            Model::Recommender(model.recommender(counting).map_err(|refusal| refusal.within("job.workload.model"))?)
         }
-        WorkloadSpec::AstraText { text } => Built::Chain(astra_text::parse(text).map_err(|wrong| {
+        WorkloadSpec::AstraText { text } => Model::Chain(astra_text::parse(text).map_err(|wrong| {
             // What is wrong with a workload of any parallelism is said of that.
             let wrong = astra_text::read(text).err().unwrap_or(wrong);
             RunError::Spec(wrong.errors.into_iter().map(|e| Refusal::from(e).within("job.workload.text")).collect())
         })?),
     };
     if !update {
-        match &mut built {
-            Built::Chain(layers) => layers.iter_mut().for_each(|l| l.update = Cost::NOTHING),
-            Built::Recommender(m) => m.bottom.iter_mut().chain(&mut m.top).for_each(|l| l.update = Cost::NOTHING),
+        match &mut model {
+            Model::Chain(layers) => layers.iter_mut().for_each(|l| l.update = Cost::NOTHING),
+            Model::Recommender(m) => m.bottom.iter_mut().chain(&mut m.top).for_each(|l| l.update = Cost::NOTHING),
         }
     }
-    Ok(built)
+    Ok(model)
 }
 
-fn counted(kernels: KernelsSpec) -> Counted {
-    match kernels {
-        KernelsSpec::All => Counted::All,
-        KernelsSpec::Weighted => Counted::Weighted,
-    }
-}
-
-fn counting(element_bytes: u32, kernels: KernelsSpec) -> Result<Counting, RunError> {
-    if !models::ELEMENT_BYTES.contains(&element_bytes) {
+fn counting(element_bytes: u32, counted: Counted) -> Result<Counting, RunError> {
+    if !ELEMENT_BYTES.contains(&element_bytes) {
         let message = format!("elements of {element_bytes} bytes");
         let refusal = Refusal::of("job.workload.element_bytes", message);
-        return Err(refusal.accepting(format!("{:?}", models::ELEMENT_BYTES)).into());
+        return Err(refusal.accepting(format!("{ELEMENT_BYTES:?}")).into());
     }
-    Ok(Counting { element_bytes, counted: counted(kernels) })
+    Ok(Counting { element_bytes, counted })
+}
+
+/// The layers of a model, by how it can be distributed.
+#[expect(clippy::large_enum_variant, reason = "there is one per run")]
+enum Model {
+    /// One after the other, in forward order.
+    Chain(Vec<Layer>),
+    /// Tables and two MLPs.
+    Recommender(Recommender),
+}
+
+impl Model {
+    /// All layers, in forward order.
+    fn layers(&self) -> Vec<&Layer> {
+        match self {
+            Model::Chain(layers) => layers.iter().collect(),
+            Model::Recommender(model) => model.layers().collect(),
+        }
+    }
 }
 
 type Source = Box<dyn GraphSource + Send>;
@@ -238,10 +244,10 @@ fn own_gradients(buckets: Option<BucketSpec>, barrier: bool, why: &str) -> Optio
 }
 
 /// The graph of a model under a strategy, and the collectives of one of its iterations.
-fn source(model: Built, strategy: StrategySpec, loops: Loops) -> Result<(Source, Vec<(Kind, u64)>), RunError> {
+fn source(model: Model, strategy: StrategySpec, loops: Loops) -> Result<(Source, Vec<(Kind, u64)>), RunError> {
     let Loops { overlap, buckets, barrier, background } = loops;
     match (model, strategy) {
-        (Built::Chain(layers), StrategySpec::DataParallel) if !background => {
+        (Model::Chain(layers), StrategySpec::DataParallel) if !background => {
             let mut training = DataParallel::new(layers, overlap);
             if let Some(BucketSpec { first_bytes, bytes }) = buckets {
                 training = training.in_buckets(Buckets { first: Bytes(first_bytes), others: Bytes(bytes) });
@@ -252,7 +258,7 @@ fn source(model: Built, strategy: StrategySpec, loops: Loops) -> Result<(Source,
             let collectives = training.collectives().into_iter().map(|bytes| (Kind::AllReduce, bytes.0)).collect();
             Ok((Box::new(training), collectives))
         }
-        (Built::Recommender(model), StrategySpec::Hybrid) => {
+        (Model::Recommender(model), StrategySpec::Hybrid) => {
             if let Some(refusal) = own_gradients(buckets, barrier, "hybrid parallelism reduces layer by layer") {
                 return Err(refusal.into());
             }
@@ -269,16 +275,16 @@ fn source(model: Built, strategy: StrategySpec, loops: Loops) -> Result<(Source,
             let collectives = hybrid.collectives().into_iter().map(|(kind, size)| (kind, size.0)).collect();
             Ok((Box::new(hybrid), collectives))
         }
-        (Built::Chain(_), StrategySpec::DataParallel) => {
+        (Model::Chain(_), StrategySpec::DataParallel) => {
             let refusal = Refusal::of("job.background", "the model has no embedding tables");
             Err(refusal.accepting("no background").into())
         }
-        (Built::Chain(_), StrategySpec::Hybrid) => {
+        (Model::Chain(_), StrategySpec::Hybrid) => {
             let refusal =
                 Refusal::of("job.strategy", "hybrid is for models with embedding tables, and this one has none");
             Err(refusal.accepting("data-parallel").into())
         }
-        (Built::Recommender(_), StrategySpec::DataParallel) => {
+        (Model::Recommender(_), StrategySpec::DataParallel) => {
             let refusal = Refusal::of(
                 "job.strategy",
                 "data-parallel is not possible, since no NPU holds all of the model's tables",

@@ -122,8 +122,7 @@ pub fn listing(spec_json: &str) -> Result<Listing, RunError> {
     let spec = Spec::read(spec_json)?;
     let npus = Machine::new(&spec)?.fabric().npus();
     let everybody: Vec<u32> = (0..npus).collect();
-    let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(npus, |g| g.len() as u32);
-    let mut job = job(&spec, ranks)?;
+    let mut job = job(&spec)?;
     let families = Families::new(&spec, &job, npus)?;
     let mut groups: BTreeMap<u8, Vec<Vec<u32>>> = BTreeMap::new();
     for cohort in &families.cohorts {

@@ -70,17 +70,17 @@ impl RunPlan {
     /// # Errors
     /// [`RunError::Spec`] if the description is not a legal run.
     pub fn new(spec: &Spec, try_out: TryOut) -> Result<RunPlan, RunError> {
-        RunPlan::with(spec, try_out, |ranks| job(spec, ranks))
+        RunPlan::with(spec, try_out, || job(spec))
     }
 
-    /// Sets up a run of a job that is made for groups of so many NPUs, instead of the described one.
+    /// Sets up a run of a job that is made instead of the described one.
     ///
     /// # Errors
     /// [`RunError::Spec`] if that is not a legal run.
     pub fn with(
         spec: &Spec,
         try_out: TryOut,
-        job: impl FnOnce(u32) -> Result<Job, RunError>,
+        job: impl FnOnce() -> Result<Job, RunError>,
     ) -> Result<RunPlan, RunError> {
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
@@ -88,8 +88,7 @@ impl RunPlan {
             return Err(Refusal::of("output.window_ps", "a window must be longer than zero").at_least(1).into());
         }
         let npus = machine.fabric().npus();
-        let ranks = spec.groups.as_ref().and_then(|g| g.members.first()).map_or(npus, |g| g.len() as u32);
-        let job = job(ranks)?;
+        let job = job()?;
         let families = Families::new(spec, &job, npus)?;
         let share = families.share();
         let mut remarks: Vec<String> = job.remark().into_iter().collect();

@@ -17,12 +17,11 @@ pub use crate::endpoints::{
 pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
 pub use compute::{
     ArraySpec, BasisSpec, ComputeModelSpec, ComputeSpec, DataflowSpec, MeasurementsSpec, SparsitySpec, SramSpec,
-    TilesSpec,
 };
 pub use graph::{
     ClassSpec, FamilySpec, GraphNodeSpec, GraphSpec, MembersSpec, MessageSpec, OrderSpec, PassSpec, WorkSpec,
 };
-pub use job::{BucketSpec, CollectiveKindSpec, JobSpec, KernelsSpec, PlacedJobSpec, StrategySpec, WorkloadSpec};
+pub use job::{BucketSpec, CollectiveKindSpec, JobSpec, PlacedJobSpec, StrategySpec, WorkloadSpec};
 
 pub(crate) use imported::parallel;
 pub use plan::PlanSpec;

@@ -35,12 +35,33 @@
 //! are not applied within the run, as little as the weights of the MLPs are; its lookup for an iteration that
 //! does not come is.
 
-use crate::dlrm::Recommender;
 use crate::graph::{ClassId, GraphSource, Node, NodeIndex, Nodes, Pass, Stream};
 use crate::layer::Layer;
 use std::ops::Range;
 use syncline_collective::Kind;
 use syncline_core::Bytes;
+
+/// A recommendation model, by what happens where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recommender {
+    /// An NPU's part of the tables: lookup forward, application of gradients as weight gradient.
+    pub embedding: Layer,
+    /// The all-to-all of looked-up vectors, and of their gradients: bytes that an NPU puts in, and gets.
+    pub exchange: Bytes,
+    /// The MLP of dense features.
+    pub bottom: Vec<Layer>,
+    /// Where features meet.
+    pub interaction: Layer,
+    /// The MLP behind.
+    pub top: Vec<Layer>,
+}
+
+impl Recommender {
+    /// All layers: embedding, bottom MLP, interaction, top MLP.
+    pub fn layers(&self) -> impl Iterator<Item = &Layer> {
+        [&self.embedding].into_iter().chain(&self.bottom).chain([&self.interaction]).chain(&self.top)
+    }
+}
 
 /// How tables and communication fit into the training loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

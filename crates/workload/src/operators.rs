@@ -24,15 +24,14 @@
 //! the operands it adds, a third of the bytes would remain.
 //!
 //! # Which pass a kernel belongs to
-//! A layer is one weighted operator with what follows it ([`LayerPlan`]). Its weight gradient needs the
-//! gradient at the output of the weighted operator, so the backward kernels of what follows run
-//! first and belong to the layer's weight-gradient pass; its input-gradient pass is the weighted
-//! operator's own.
+//! A layer is one weighted operator with what precedes and follows it ([`crate::described::layers`]). Its weight gradient needs
+//! the gradient at the output of the weighted operator, so the backward kernels of what follows run first and belong to the
+//! layer's weight-gradient pass; its input-gradient pass is the weighted operator's own, and then that of what precedes.
 //!
 //! Left out: data loading, random augmentation, metrics, gradient clipping, running statistics.
 
-use crate::layer::{Cost, Demand, Gemm, Layer};
-use syncline_core::Bytes;
+use crate::layer::{Demand, Gemm};
+use serde::Deserialize;
 
 /// Multiplies, saturating: a demand beyond 64 bits stays recognisable as such.
 pub(crate) fn product(factors: &[u64]) -> u64 {
@@ -250,7 +249,8 @@ pub fn global_average_pool(input: ImageShape, element_bytes: u32) -> (Operator, 
 
 /// Sums of rows of `tables` embedding tables, `lookups` rows of `width` elements for each of `samples` samples and each table
 /// (`EmbeddingBag` in PyTorch). A lookup reads a row and its index. The gradient is applied where it arrives, row by row:
-/// indices and gradient are read, rows are read and written.
+/// indices and gradient are read, rows are read and written, which is their update too. Rows are taken to be in main
+/// memory, however often they are used.
 pub fn embedding_sums(samples: u64, tables: u64, lookups: u64, width: u64, element_bytes: u32) -> Operator {
     let sums = product(&[samples, tables]);
     let rows = product(&[sums, lookups]);
@@ -297,75 +297,20 @@ pub fn sgd_momentum(params: u64, element_bytes: u32) -> Demand {
     Demand::new(product(&[6, params]), product(&[params, narrow + 4 * wide + copy]))
 }
 
-/// Which kernels of a layer cost time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Widths that elements may have: FP8, FP16 or BF16, FP32, FP64.
+pub const ELEMENT_BYTES: [u32; 4] = [1, 2, 4, 8];
+
+/// Which kernels of a model cost time.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
 pub enum Counted {
     /// All of them.
+    #[default]
     All,
     /// Only those of operators with weights of their own (convolutions, fully connected and recurrent
     /// layers, attention, embeddings), as in simulators whose compute model knows little else (the
     /// source of the ACE paper's compute times among them).
     Weighted,
-}
-
-/// A layer to be: one weighted operator, and what precedes and follows it.
-#[derive(Clone, Debug)]
-pub struct LayerPlan {
-    name: String,
-    before: Vec<Operator>,
-    weighted: Operator,
-    after: Vec<Operator>,
-}
-
-impl LayerPlan {
-    /// A layer of `weighted` alone.
-    pub fn new(name: impl Into<String>, weighted: Operator) -> LayerPlan {
-        LayerPlan { name: name.into(), before: Vec::new(), weighted, after: Vec::new() }
-    }
-
-    /// Puts an operator in front of all that there is.
-    #[must_use]
-    pub fn preceded_by(mut self, operator: Operator) -> LayerPlan {
-        self.before.insert(0, operator);
-        self
-    }
-
-    /// Puts an operator behind all that there is.
-    #[must_use]
-    pub fn followed_by(mut self, operator: Operator) -> LayerPlan {
-        self.after.push(operator);
-        self
-    }
-
-    /// The layer, with the kernels that are `counted`. `first` says that it is the model's first, whose
-    /// input needs no gradient.
-    pub fn build(self, first: bool, element_bytes: u32, counted: Counted) -> Layer {
-        let LayerPlan { name, mut before, weighted, mut after } = self;
-        let params = before.iter().chain([&weighted]).chain(&after).fold(0, |sum: u64, o| sum.saturating_add(o.params));
-        if counted == Counted::Weighted {
-            before.clear();
-            after.clear();
-        }
-        let operators = || before.iter().chain([&weighted]).chain(&after);
-        let forward = operators().flat_map(|o| o.forward.iter().copied()).collect();
-        let backward = |o: &Operator| o.weight_grad.iter().chain(&o.input_grad).copied().collect::<Vec<Demand>>();
-        let mut weight_grad: Vec<Demand> = after.iter().rev().flat_map(backward).collect();
-        weight_grad.extend(&weighted.weight_grad);
-        let mut input_grad = Vec::new();
-        if !first {
-            input_grad.extend(&weighted.input_grad);
-            input_grad.extend(before.iter().rev().flat_map(backward));
-        }
-        Layer {
-            name,
-            params,
-            forward: Cost::Kernels(forward),
-            input_grad: Cost::Kernels(input_grad),
-            weight_grad: Cost::Kernels(weight_grad),
-            update: Cost::Kernels(vec![sgd_momentum(params, element_bytes)]),
-            gradient: Bytes(product(&[params, element_bytes.into()])),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -446,28 +391,6 @@ mod tests {
         assert_eq!(sgd_momentum(10, 2).bytes, 10 * (2 + 16 + 2));
         assert_eq!(sgd_momentum(10, 4).bytes, 10 * (4 + 16));
         assert_eq!(sgd_momentum(10, 8).bytes, 10 * (8 + 32));
-    }
-
-    #[test]
-    fn backward_kernels_of_what_follows_run_before_the_weight_gradient() {
-        let k = |flops| Demand::new(flops, 0);
-        let op = |base, params| Operator {
-            params,
-            forward: vec![k(base)],
-            weight_grad: vec![k(base + 1)],
-            input_grad: vec![k(base + 2)],
-        };
-        let plan = LayerPlan::new("x", op(20, 7)).preceded_by(op(10, 1)).followed_by(op(30, 2)).followed_by(op(40, 3));
-        let layer = plan.clone().build(false, 2, Counted::All);
-        let flops = |cost: &Cost| match cost {
-            Cost::Kernels(kernels) => kernels.iter().map(|k| k.flops).collect::<Vec<_>>(),
-            Cost::Measured(_) => panic!("a model has no measured times"),
-        };
-        assert_eq!(flops(&layer.forward), [10, 20, 30, 40]);
-        assert_eq!(flops(&layer.weight_grad), [41, 42, 31, 32, 21]);
-        assert_eq!(flops(&layer.input_grad), [22, 11, 12]);
-        assert_eq!((layer.params, layer.gradient), (13, Bytes(26)));
-        assert!(plan.build(true, 2, Counted::All).input_grad.is_nothing());
     }
 
     #[test]

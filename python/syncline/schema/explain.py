@@ -36,10 +36,6 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
         "jobs": workloads.JobsWorkload,
     },
 }
-LATER = {
-    "model": ("gpt3", "transformer-1t"),
-}
-"""Values of the blueprint that this version knows of and cannot do."""
 CALLED = {
     "per_dimension": "algorithm for a dimension",
     "contention": "kind of contention",
@@ -102,11 +98,8 @@ def _name(path: list[int | str]) -> str:
 
 
 def _not_one_of(key: str, value: object, choices: list[str]) -> tuple[str, object, str]:
-    text = str(value) if isinstance(value, str) else ""
-    if text in LATER.get(key, ()):
-        return f"'{text}' is not available in this version", value, one_of(choices)
     if isinstance(value, str):
-        return f"this is not a known {CALLED.get(key, key)}{did_you_mean(text, choices)}", value, one_of(choices)
+        return f"this is not a known {CALLED.get(key, key)}{did_you_mean(value, choices)}", value, one_of(choices)
     return "a word is needed", value, one_of(choices)
 
 

@@ -101,7 +101,7 @@ pub(super) fn several(spec: &Spec, placed: &[PlacedJobSpec], drain: bool) -> Res
             let refusal = Refusal::of(&format!("job.jobs.{number}.job"), "a job among others trains");
             return Err(refusal.accepting("training, or a graph").into());
         }
-        let of = job(&alone(spec, placed), placed.npus.len() as u32)?;
+        let of = job(&alone(spec, placed))?;
         let (first_class, first_layer) = (classes.len() as u16, layers.len() as u32);
         let own: Vec<FamilyId> = (0..placed.families.len()).map(|f| FamilyId((first_family + f) as u8)).collect();
         for class in 0..of.source.classes() {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
+use syncline_workload::compute::tiles::Tiles;
 
 /// What the compute engine of an NPU has left beside communication.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -38,7 +39,7 @@ pub enum ComputeModelSpec {
     /// Systolic arrays in place of the SMs.
     Systolic(ArraySpec),
     /// Matrix products in tiles and waves over SMs.
-    Tiles(TilesSpec),
+    Tiles(Tiles),
     /// A table of measurements.
     Table(MeasurementsSpec),
 }
@@ -89,34 +90,6 @@ pub enum DataflowSpec {
     WeightStationary,
     /// Inputs.
     InputStationary,
-}
-
-/// Tiles and waves (`syncline_workload::compute::tiles`).
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct TilesSpec {
-    /// Rows and columns of tiles.
-    pub tiles: Vec<[u32; 2]>,
-    /// Into how many parts sums may be split.
-    pub splits: Vec<u32>,
-    /// Terms of a step.
-    pub depth: u32,
-    /// Terms that could have been worked on while a tile begins and ends.
-    pub fill: u32,
-    /// SMs that compute has.
-    pub sms: u32,
-    /// The fraction of the peak rate that endless tiles reach.
-    pub sustained: f64,
-    /// Operations per element of operands at which half of it is reached.
-    pub reuse: f64,
-    /// The fraction of the memory bandwidth that kernels reach.
-    pub sustained_memory: f64,
-    /// What a split costs beside its partial sums.
-    pub split_overhead_ps: u64,
-    /// Elements that memory delivers at once.
-    pub alignment: u32,
-    /// The fraction of the rate that is left where rows of operands do not begin at a multiple of it.
-    pub misaligned: f64,
 }
 
 /// Measurements of kernels on one device.

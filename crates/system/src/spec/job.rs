@@ -6,6 +6,7 @@ use super::graph::{FamilySpec, GraphSpec};
 use crate::endpoints::LoadSpec;
 use serde::Deserialize;
 use syncline_collective::Kind;
+use syncline_workload::Counted;
 use syncline_workload::described::layers::{LayerSpec, RecommenderSpec};
 
 /// What is run.
@@ -204,20 +205,6 @@ impl CollectiveKindSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(tag = "source", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum WorkloadSpec {
-    /// A model of the zoo.
-    Model {
-        /// Its name, e.g. `resnet50`.
-        name: String,
-        /// Samples per NPU and iteration.
-        batch: u32,
-        /// Bytes of an activation, weight or gradient element.
-        element_bytes: u32,
-        /// Which kernels cost time.
-        kernels: KernelsSpec,
-        /// Tokens of a sentence, for models of sequences.
-        #[serde(default)]
-        sequence: Option<u32>,
-    },
     /// The layers of a model file.
     Layers {
         /// In forward order.
@@ -225,7 +212,7 @@ pub enum WorkloadSpec {
         /// Bytes of an activation, weight or gradient element.
         element_bytes: u32,
         /// Which kernels cost time.
-        kernels: KernelsSpec,
+        kernels: Counted,
     },
     /// A recommendation model of a model file, for one of the NPUs among which its tables are distributed.
     Recommender {
@@ -234,21 +221,11 @@ pub enum WorkloadSpec {
         /// Bytes of an activation, weight or gradient element.
         element_bytes: u32,
         /// Which kernels cost time.
-        kernels: KernelsSpec,
+        kernels: Counted,
     },
     /// The text of an ASTRA-sim 1.0 workload file.
     AstraText {
         /// The file's content.
         text: String,
     },
-}
-
-/// Which kernels of a model cost time.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum KernelsSpec {
-    /// All of them.
-    All,
-    /// Those of operators with weights only.
-    Weighted,
 }

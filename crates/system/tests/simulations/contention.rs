@@ -1,6 +1,7 @@
 //! Communication and compute that share an NPU while both run.
 
 use crate::folded::blocks;
+use crate::models::convolutional;
 use crate::support::{
     all_reduce, baseline, chunks_of, collective_job, dim, endpoints, exact_networks, fingerprint, forwarding, ideal,
     run,
@@ -9,7 +10,7 @@ use proptest::prelude::*;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, BaselineSpec, BlockSpec, BusSpec, CollectiveKindSpec, ComputeSpec, ContentionSpec,
-    EndpointSpec, JobSpec, KernelsSpec, LoadSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    EndpointSpec, JobSpec, LoadSpec, NetworkSpec, Spec, StrategySpec,
 };
 
 /// 80 SMs, six of them with communication, on whatever memory the baseline had.
@@ -34,7 +35,7 @@ fn beside(memory: u64, sms: u64, loads: &[(u64, u64)]) -> Spec {
     spec
 }
 
-/// Four NPUs that train ResNet-18.
+/// Four NPUs that train a network of convolutions.
 fn training(endpoint: EndpointSpec, overlap: bool) -> Spec {
     let mut spec = all_reduce(vec![dim(4, 100, 500_000)], endpoint, 0);
     spec.collectives.algorithm = AlgorithmSpec::Ring;
@@ -42,13 +43,7 @@ fn training(endpoint: EndpointSpec, overlap: bool) -> Spec {
     spec.collectives.chunking = chunks_of(1 << 20);
     spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
     spec.job = JobSpec::Training {
-        workload: WorkloadSpec::Model {
-            name: "resnet18".into(),
-            batch: 8,
-            element_bytes: 2,
-            kernels: KernelsSpec::All,
-            sequence: None,
-        },
+        workload: convolutional(),
         strategy: StrategySpec::DataParallel,
         iterations: 2,
         overlap,

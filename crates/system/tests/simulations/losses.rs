@@ -2,6 +2,7 @@
 //! interfaces.
 
 use crate::lossy_network::LossySpec;
+use crate::models::convolutional;
 use crate::support::{
     all_reduce, baseline, chunks_of, collective_job, dim, endpoints, fingerprint, forwarders, forwarding, ideal, least,
     run, switch_offload,
@@ -12,7 +13,7 @@ use syncline_system::build::run_on;
 use syncline_system::networks::NetworkModel;
 use syncline_system::spec::{
     AlgorithmSpec, AnalyticalSpec, AttributeSpec, BlockSpec, ChangeSpec, CollectiveKindSpec, ComputeSpec, EndpointSpec,
-    ForwardingSpec, JobSpec, KernelsSpec, NetworkSpec, Spec, StrategySpec, WorkloadSpec,
+    ForwardingSpec, JobSpec, NetworkSpec, Spec, StrategySpec,
 };
 use syncline_system::{Results, RunError};
 
@@ -20,22 +21,15 @@ use syncline_system::{Results, RunError};
 const LOSSY: LossySpec =
     LossySpec { packet: 4096, lost_of_100: 1, timeout: Ps(20_000_000), most_tries: 12, window: u64::MAX };
 
-/// Eight NPUs on a ring that train ResNet-18.
+/// Eight NPUs on a ring that train a network of convolutions.
 fn training(endpoint: EndpointSpec) -> Spec {
     let mut spec = all_reduce(vec![dim(8, 100, 500_000)], endpoint, 0);
     spec.collectives.algorithm = AlgorithmSpec::Ring;
     spec.collectives.padding = true;
     spec.collectives.chunking = chunks_of(1 << 20);
     spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
-    let workload = WorkloadSpec::Model {
-        name: "resnet18".into(),
-        batch: 8,
-        element_bytes: 2,
-        kernels: KernelsSpec::All,
-        sequence: None,
-    };
     spec.job = JobSpec::Training {
-        workload,
+        workload: convolutional(),
         strategy: StrategySpec::DataParallel,
         iterations: 2,
         overlap: true,

@@ -20,6 +20,7 @@ mod layers;
 mod losses;
 mod lossy_network;
 mod mixed;
+mod models;
 mod monotone;
 mod odd_sizes;
 mod offload;

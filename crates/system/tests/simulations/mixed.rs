@@ -64,7 +64,7 @@ fn job(steps: &[Step]) -> Job {
 }
 
 fn outcome(spec: &Spec, steps: &[Step], shuffle: Option<u64>) -> Result<Results, RunError> {
-    run_plan(spec, RunPlan::with(spec, try_out, |_| Ok(job(steps)))?, shuffle)
+    run_plan(spec, RunPlan::with(spec, try_out, || Ok(job(steps)))?, shuffle)
 }
 
 pub fn run(spec: &Spec, steps: &[Step]) -> Results {

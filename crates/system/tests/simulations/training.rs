@@ -1,5 +1,6 @@
 //! The training loop.
 
+use crate::models::resnet50;
 use crate::support::{ace_torus, all_reduce, baseline, dim, ideal, run};
 use syncline_system::spec::{
     AlgorithmSpec, BucketSpec, ChunkingSpec, ComputeSpec, JobSpec, Spec, StrategySpec, WorkloadSpec,
@@ -127,13 +128,7 @@ pub fn resnet(iterations: u32) -> Spec {
     spec.output.trace_npus = vec![0, 5];
     spec.output.trace_limit = 100_000;
     spec.job = JobSpec::Training {
-        workload: WorkloadSpec::Model {
-            name: "resnet50".into(),
-            batch: 32,
-            element_bytes: 2,
-            kernels: syncline_system::spec::KernelsSpec::All,
-            sequence: None,
-        },
+        workload: resnet50(),
         strategy: StrategySpec::DataParallel,
         iterations,
         overlap: true,

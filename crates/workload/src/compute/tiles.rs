@@ -31,14 +31,18 @@
 
 use crate::layer::Gemm;
 use crate::parameters::{NpuError, require_positive};
+use serde::Deserialize;
+use syncline_core::units::PS_PER_S;
 
 /// Bytes of a partial sum.
 const PARTIAL_BYTES: u64 = 4;
 
 /// How products are cut, and how fast the parts are.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Tiles {
     /// Rows and columns of tiles.
+    #[serde(rename = "tiles")]
     pub sizes: Vec<[u32; 2]>,
     /// Into how many parts sums may be split.
     pub splits: Vec<u32>,
@@ -50,12 +54,12 @@ pub struct Tiles {
     pub sms: u32,
     /// The fraction of the peak rate that endless tiles reach.
     pub sustained: f64,
-    /// Operations per element at which half of it is reached.
+    /// Operations per element of operands at which half of it is reached.
     pub reuse: f64,
     /// The fraction of the memory bandwidth that kernels reach.
     pub sustained_memory: f64,
-    /// Seconds that a split costs beside its partial sums.
-    pub split_overhead_s: f64,
+    /// What a split costs beside its partial sums.
+    pub split_overhead_ps: u64,
     /// Elements that memory delivers at once.
     pub alignment: u32,
     /// The fraction of the rate that is left where `k` or `n` is no multiple of it.
@@ -78,10 +82,8 @@ impl Tiles {
             ("alignment", self.alignment.into()),
             ("misaligned", self.misaligned),
         ])?;
-        for (field, value) in [("reuse", self.reuse), ("split_overhead_s", self.split_overhead_s)] {
-            if value != 0.0 {
-                require_positive(&[(field, value)])?;
-            }
+        if self.reuse != 0.0 {
+            require_positive(&[("reuse", self.reuse)])?;
         }
         for &side in self.sizes.iter().flatten() {
             require_positive(&[("tiles", side.into())])?;
@@ -101,6 +103,7 @@ impl Tiles {
         let alignment = u64::from(self.alignment);
         let is_aligned = gemm.k.is_multiple_of(alignment) && gemm.n.is_multiple_of(alignment);
         let per_sm = flops_per_s / f64::from(self.sms) * if is_aligned { 1.0 } else { self.misaligned };
+        let overhead_of_split_s = self.split_overhead_ps as f64 / PS_PER_S as f64;
         let mut least = f64::INFINITY;
         for &[rows, columns] in &self.sizes {
             let (rows, columns) = (u64::from(rows), u64::from(columns));
@@ -117,7 +120,7 @@ impl Tiles {
                 let partial = if split == 1 { 0 } else { 2 * split * PARTIAL_BYTES };
                 let partials = gemm.m.saturating_mul(gemm.n).saturating_mul(gemm.count).saturating_mul(partial);
                 let memory_s = bytes.saturating_add(partials) as f64 / memory;
-                let overhead_s = if split == 1 { 0.0 } else { self.split_overhead_s };
+                let overhead_s = if split == 1 { 0.0 } else { overhead_of_split_s };
                 least = least.min(compute_s.max(memory_s) + overhead_s);
             }
         }
@@ -147,7 +150,7 @@ mod tests {
             sustained: 0.5,
             reuse: 0.0,
             sustained_memory: 1.0,
-            split_overhead_s: 0.0,
+            split_overhead_ps: 0,
             alignment: 1,
             misaligned: 1.0,
         }
@@ -172,7 +175,7 @@ mod tests {
         // 64 bytes, and five FP32 numbers for each of 16 results that are written and read.
         assert_eq!(of(&[5], 0.5), f64::from(64 + 2 * 5 * 4 * 16) / 0.5);
         assert_eq!(of(&[1, 5], 0.01), 64.0 / 0.01);
-        let slower = Tiles { split_overhead_s: 100.0, ..tiles(4, 2, &[1, 5], 8) };
+        let slower = Tiles { split_overhead_ps: 100 * PS_PER_S, ..tiles(4, 2, &[1, 5], 8) };
         assert_eq!(slower.seconds(gemm(4, 80, 4, 1), 64, 10.0, MEMORY), 100.0 + 2.0 * 8.0 * 24.0 / 0.5);
     }
 
@@ -236,7 +239,6 @@ mod tests {
             (Tiles { alignment: 0, ..good() }, "alignment"),
             (Tiles { misaligned: 0.0, ..good() }, "misaligned"),
             (Tiles { reuse: -1.0, ..good() }, "reuse"),
-            (Tiles { split_overhead_s: -1.0, ..good() }, "split_overhead_s"),
         ] {
             let Err(NpuError::NotPositive { field: named, .. }) = bad.checked() else { panic!("{field} accepted") };
             assert_eq!(named, field);

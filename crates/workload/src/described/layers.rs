@@ -1,7 +1,7 @@
 //! Layers of operators that are data, as training loops take them.
 
 use super::OperatorSpec;
-use crate::dlrm::Recommender;
+use crate::hybrid::Recommender;
 use crate::layer::{Cost, Demand, Layer};
 use crate::operators::{Counted, Operator, product, sgd_momentum};
 use serde::Deserialize;
@@ -144,3 +144,6 @@ fn fitting<'a>(layers: impl IntoIterator<Item = &'a Layer>, field: &str) -> Resu
     Err(Refusal::of(field, "all layers together need more operations or bytes than 64 bits count")
         .accepting("fewer samples"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,8 +2,7 @@
 
 use super::{OperatorSpec, Passes};
 use crate::layer::{Demand, Gemm};
-use crate::operators::Counted;
-use crate::sizes::ELEMENT_BYTES;
+use crate::operators::{Counted, ELEMENT_BYTES};
 use serde::{Deserialize, Serialize};
 use syncline_core::Refusal;
 
@@ -17,27 +16,7 @@ struct Request {
     element_bytes: u32,
     /// Which kernels cost time.
     #[serde(default)]
-    counted: CountedSpec,
-}
-
-/// Which kernels cost time.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum CountedSpec {
-    /// All of them.
-    #[default]
-    All,
-    /// Those of weighted operators only.
-    Weighted,
-}
-
-impl From<CountedSpec> for Counted {
-    fn from(counted: CountedSpec) -> Counted {
-        match counted {
-            CountedSpec::All => Counted::All,
-            CountedSpec::Weighted => Counted::Weighted,
-        }
-    }
+    counted: Counted,
 }
 
 /// What an operator asks.
@@ -111,13 +90,12 @@ pub fn answer(request: &str) -> Result<String, Refusal> {
         let refusal = Refusal::of("element_bytes", format!("elements of {element_bytes} bytes"));
         return Err(refusal.accepting(format!("{ELEMENT_BYTES:?}")));
     }
-    let counted = Counted::from(request.counted);
     let kernels = |demands: Vec<Demand>| demands.into_iter().map(KernelSpec::from).collect();
     let mut answers = Vec::with_capacity(request.operators.len());
     for (number, operator) in request.operators.iter().enumerate() {
         let described =
             operator.described(element_bytes).map_err(|refusal| refusal.within(&format!("operators.{number}")))?;
-        let Passes { forward, weight_grad, input_grad } = described.passes(counted);
+        let Passes { forward, weight_grad, input_grad } = described.passes(request.counted);
         answers.push(Answer {
             params: described.params(),
             saved_bytes: described.saved_bytes,

@@ -163,7 +163,8 @@ proptest! {
         let spec = OperatorSpec { kind: kind.name.to_owned(), sizes: sizes.collect() };
         if let Ok(described) = spec.described(element_bytes) {
             prop_assert!(!described.is_beyond_64_bits());
-            for kernel in described.passes(Counted::All).forward {
+            let Passes { forward, weight_grad, input_grad } = described.passes(Counted::All);
+            for kernel in [forward, weight_grad, input_grad].concat() {
                 prop_assert!(kernel.gemm.is_none_or(|gemm| gemm.flops() == kernel.flops));
             }
         }
@@ -193,74 +194,4 @@ proptest! {
         let bytes = |d: &Described| d.passes(Counted::All).forward.iter().map(|k| k.bytes).sum::<u64>();
         prop_assert!(bytes(&one) <= bytes(&two) && bytes(&two) <= 2 * bytes(&one));
     }
-}
-
-/// Layers of operators that are data are those of the models by name, kernel for kernel.
-#[test]
-fn layers_are_those_of_plans() {
-    use crate::models::{self, Sizes};
-    let (samples, steps) = (3, 7);
-    let features = |kind: &str, rows: u64, n: u64| spec(kind, &[("rows", rows), ("features", n)]);
-    let image = |kind: &str, more: &[(&str, u64)], [channels, side]: [u64; 2]| {
-        let shape = [("samples", samples), ("channels", channels), ("height", side), ("width", side)];
-        spec(kind, &[&shape[..], more].concat())
-    };
-    let lstm = [("samples", samples), ("steps", steps), ("inputs", 2048), ("hidden", 1024), ("directions", 1)];
-    let asked = [("samples", samples), ("units", 1024), ("queries", steps), ("keys", steps)];
-    let expected = [
-        (
-            "gnmt",
-            "decoder.3",
-            vec![
-                features("fork", samples * steps, 1024),
-                features("concatenation", samples * steps, 1024),
-                spec("lstm", &lstm),
-                features("add", samples * steps, 1024),
-            ],
-        ),
-        ("gnmt", "attention", vec![spec("bahdanau-attention", &asked)]),
-        (
-            "resnet50",
-            "conv1",
-            vec![
-                image("convolution", &[("filters", 64), ("kernel", 7), ("stride", 2), ("padding", 3)], [3, 224]),
-                image("batch-norm", &[], [64, 112]),
-                features("relu", samples, 64 * 112 * 112),
-                image("max-pool", &[("window", 3), ("stride", 2), ("padding", 1)], [64, 112]),
-            ],
-        ),
-        (
-            "vgg16",
-            "fc7",
-            vec![
-                spec("linear", &[("rows", samples), ("inputs", 4096), ("outputs", 4096), ("bias", 1)]),
-                features("relu", samples, 4096),
-                features("dropout", samples, 4096),
-            ],
-        ),
-        ("dlrm", "interaction", vec![features("copy", samples, 65 * 64)]),
-    ];
-    for counted in [Counted::All, Counted::Weighted] {
-        for element_bytes in [2, 4] {
-            for (model, name, operators) in &expected {
-                let (batch, sequence) = (samples as u32, (*model == "gnmt").then_some(steps as u32));
-                let built = models::build(model, &Sizes { batch, element_bytes, counted, sequence, ranks: 1 }).unwrap();
-                let position = built.layers().iter().position(|layer| layer.name == *name).unwrap();
-                let layer = layers::LayerSpec { name: (*name).to_owned(), operators: operators.clone() };
-                let counting = layers::Counting { element_bytes, counted };
-                assert_eq!(&layer.layer(position == 0, counting).unwrap(), built.layers()[position], "{name}");
-            }
-        }
-    }
-}
-
-#[test]
-fn layers_beyond_64_bits_are_refused() {
-    let huge = spec("add", &[("rows", 1 << 53), ("features", 1 << 7)]);
-    let layers: Vec<_> =
-        (0..9).map(|n| layers::LayerSpec { name: n.to_string(), operators: vec![huge.clone(); 2] }).collect();
-    let counting = layers::Counting { element_bytes: 2, counted: Counted::All };
-    let refusal = layers::chain(&layers, counting).unwrap_err().to_string();
-    assert!(refusal.starts_with("layers: all layers together need more"), "{refusal}");
-    assert!(layers::chain(&layers[..1], counting).is_ok());
 }
