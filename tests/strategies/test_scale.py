@@ -1,0 +1,42 @@
+"""Many NPUs: runs that simulate one of each class of equal NPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from syncline import document, engine, estimate
+from syncline.schema.load import Variant, load
+
+SMALL = "{layers: 2, hidden: 64, heads: 8, vocabulary: 256, positions: 32}"
+EXPERIMENT = (
+    f"name: small\ntopology: dgx-a100(nodes=8)\nworkload: {{model: gpt2, parameters: {SMALL}, global_batch: 16}}\n"
+    "parallel: {tensor: 8, pipeline: 2, micro_batch: 1}\ncollective: {chunks: 16}\nnetwork: flow\n"
+)
+
+
+def loaded(more: str = "") -> Variant:
+    """The division of `bench_scale` on 64 NPUs, of a small model."""
+    return load(document.read(EXPERIMENT + more, "gpt.yaml"), "gpt.yaml", Path()).variants[0]
+
+
+def test_a_representative_of_each_class_gives_the_answer_of_all_64_npus() -> None:
+    folded, whole = (engine.run(loaded(f"fold: '{fold}'\n")) for fold in ("on", "off"))
+    assert (folded.summary["simulated_npus"], whole.summary["simulated_npus"]) == (4, 64)
+    different = {name for name in whole.summary if folded.summary[name] != whole.summary[name]}
+    assert different <= {"simulated_npus", "unfolded", "events"}
+    for name in ("collectives", "layers", "windows"):
+        assert folded.tables[name].equals(whole.tables[name]), name
+
+
+def test_large_machines_are_not_set_up_twice_for_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("the run is begun")
+
+    variant = loaded()
+    preview = engine.preview(variant)
+    monkeypatch.setattr(estimate, "PROBED_EVENTS", 0)
+    monkeypatch.setattr(estimate, "PROBED_NPUS", 63)
+    monkeypatch.setattr(engine, "attempt", never)
+    assert estimate.of_variant(variant, preview) == estimate.of(variant.experiment, preview)
