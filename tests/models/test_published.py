@@ -33,6 +33,7 @@ EXACT = {
 }
 ROUNDED = {
     # In billions, as published, and to how many digits.
+    "gpt3-13b": (12.9, 0.05),
     "gpt3-175b": (174.6, 0.05),
     "megatron-8.3b": (8.3, 0.05),
     "turing-nlg-17b": (17.2, 0.05),
