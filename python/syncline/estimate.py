@@ -69,14 +69,14 @@ class Estimate:
         return asdict(self)
 
 
-def of_variant(variant: Variant, preview: Preview) -> Estimate:
+def of_variant(variant: Variant, preview: Preview, prepared: engine.Prepared | None = None) -> Estimate:
     """The estimate of a variant that the engine has looked at, with what shares of links cost at its beginning."""
     expected = of(variant.experiment, preview)
     dear = variant.experiment.network.has_dear_shares
     if not dear or expected.events < PROBED_EVENTS or expected.memory_bytes > PROBED_BYTES:
         return expected
     try:
-        begun = engine.attempt(variant, most_work=PROBE)
+        begun = engine.attempt(variant, most_work=PROBE, prepared=prepared)
     except (InputError, SimulationFailedError):
         return expected
     return of(variant.experiment, preview, work_of_event=begun.work / max(1, begun.events))

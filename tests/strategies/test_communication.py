@@ -112,8 +112,8 @@ def test_buckets_hold_layers_that_follow_one_another() -> None:
         assert sum(exchanged(build.graph(found), nodes=True)["stage 0"].values()) == expected
     late = divided.setting({}, 2, 1, blocks(), overlap=False)
     nodes = build.graph(late).classes[0].nodes
-    first_exchange = next(n for n, node in enumerate(nodes) if node["work"]["op"] == "collective")
-    assert all(node["work"]["op"] != "kernels" for node in nodes[first_exchange:-1])
+    first_exchange = next(n for n, node in enumerate(nodes) if node.work["op"] == "collective")
+    assert all(node.work["op"] != "kernels" for node in nodes[first_exchange:-1])
 
 
 # Parameter servers. The tutorial ("Model Parameter Update Mechanisms"): gradients to the server, weights back.
@@ -184,7 +184,7 @@ def test_loads_of_experts_skew_what_goes_to_them() -> None:
     parallel = {"expert": 4, "expert_loads": [1.0, 2.0, 1.0, 0.0]}
     graph = build.graph(divided.setting(parallel, 4, 1, divided.mixture(1, 8, 2)))
     assert [of_class.name for of_class in graph.classes] == [f"stage 0, experts {n}" for n in range(4)]
-    sizes = [[n["work"]["bytes"] for n in c.nodes if n["work"]["op"] == "exchange"] for c in graph.classes]
+    sizes = [[n.work["bytes"] for n in c.nodes if n.work["op"] == "exchange"] for c in graph.classes]
     assert all(of_class == sizes[0] for of_class in sizes)
     there, back = sizes[0][0], sizes[0][1]
     assert there == [[2 * A // 4, 2 * A // 2, 2 * A // 4, 0]] * 4
@@ -231,7 +231,7 @@ def test_context_leaves_the_operations_of_attention_as_they_are() -> None:
 )
 def test_what_is_communicated_in_which_pass(parallel: dict[str, Any], expected: set[str]) -> None:
     graph = build.graph(divided.setting(parallel, 4, 4, blocks()))
-    passes = {n["pass"] for c in graph.classes for n in c.nodes if n["work"]["op"] in ("collective", "send")}
+    passes = {n.pass_ for c in graph.classes for n in c.nodes if n.work["op"] in ("collective", "send")}
     assert passes == expected
 
 

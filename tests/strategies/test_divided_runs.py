@@ -220,7 +220,7 @@ def test_a_slow_host_decides_how_long_a_run_takes() -> None:
     """One NPU: the last node begins when the host has issued all kernels before it, and its own first one."""
     variant = loaded("{micro_batch: 2, dispatch: 1ms}", topology='"Ring(1)"', batch=4)
     divided = training.divided(variant.experiment)
-    works = [node["work"] for node in divided.classes[0].nodes]
+    works = [node.work for node in divided.classes[0].nodes]
     kernels = [len(divided.costs[work["cost"]]) for work in works if work["op"] == "kernels"]
     issued = (sum(kernels[:-1]) + 1) * 10**9
     summary = engine.run(variant).summary

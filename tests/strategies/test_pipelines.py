@@ -71,7 +71,7 @@ def test_the_bubble_is_that_of_the_formula(schedule: str, chunks: int, micros: i
 
 def test_pipedream_has_no_more_bubble_than_1f1b_and_updates_after_each_micro_batch() -> None:
     updates = [
-        [node["pass"] for node in of.nodes].count("update")
+        [node.pass_ for node in of.nodes].count("update")
         for of in equal_stages("pipedream", MICROS, costs_update=True).classes
     ]
     assert updates == [MICROS] * STAGES

@@ -17,6 +17,7 @@ from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
+from syncline.strategies.nodes import Node
 from syncline.strategies.setting import Setting
 
 ELEMENT: Final = 2
@@ -117,7 +118,7 @@ def exchanged(divided: Divided, *, nodes: bool = False) -> dict[str, Exchanged]:
     for of in divided.classes:
         counted = found[of.name] = Counter()
         for node in of.nodes:
-            work = node["work"]
+            work = node.work
             if "family" in work and work["op"] != "recv":
                 size = work["bytes"] if work["op"] != "exchange" else sum(map(sum, work["bytes"]))
                 counted[names[work["family"]], work.get("kind", work["op"])] += 1 if nodes else size
@@ -135,9 +136,9 @@ def total(parallel: Mapping[str, Any], npus: int, micros: int = 1, **more: Any) 
     return sum(exchanged(build.graph(setting(parallel, npus, micros, **more))).values(), Counter())
 
 
-def flops(divided: Divided, node: Mapping[str, Any]) -> int:
+def flops(divided: Divided, node: Node) -> int:
     """Operations of a node."""
-    work = node["work"]
+    work = node.work
     return sum(kernel.flops for kernel in divided.costs[work["cost"]]) if work["op"] == "kernels" else 0
 
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
 from syncline.quantities import LARGEST
@@ -68,7 +69,7 @@ class Link:
     @property
     def payload_rate(self) -> int:
         """Payload bytes per second of one of them, rounded down."""
-        return int(self.rate * self.efficiency)
+        return self.rate * self.efficiency.numerator // self.efficiency.denominator
 
     @property
     def total_rate(self) -> int:
@@ -107,9 +108,9 @@ class GraphError(ValueError):
         super().__init__("; ".join(messages))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Graph:
-    """A fabric. `checked` makes one."""
+    """A fabric. `checked` makes one. What is asked of it again and again is kept, since there may be 10^5 links."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -123,7 +124,7 @@ class Graph:
     routing: Routing = Routing()
     """Which of several equally good ways messages take."""
 
-    @property
+    @cached_property
     def npus(self) -> int:
         """NPUs; they are the first nodes."""
         return sum(node.kind == "npu" for node in self.nodes)
@@ -138,7 +139,11 @@ class Graph:
         return sum(link.total_rate for link in self.links if link.src == node)
 
     def specification(self) -> dict[str, Any]:
-        """The engine's description."""
+        """The engine's description. Its nodes and links are those of all calls."""
+        return dict(self._specified)
+
+    @cached_property
+    def _specified(self) -> dict[str, Any]:
         classes = self.classes
         number = {kind: index for index, kind in enumerate(classes)}
         routing: dict[str, Any] = {"by": self.routing.by}
@@ -236,7 +241,7 @@ def _reached(
 def _entries(link: Link) -> list[int]:
     """Payload rates of the engine's entries for a link."""
     if link.kind in BUNDLED:
-        return [int(link.count * link.rate * link.efficiency)]
+        return [link.count * link.rate * link.efficiency.numerator // link.efficiency.denominator]
     return [link.payload_rate] * link.count
 
 
@@ -260,7 +265,7 @@ def _faults(nodes: Sequence[Node], links: Sequence[Link]) -> Iterator[str]:
             yield f"a link leads from node {link.src} to node {link.dst}, but there are {len(nodes)} nodes"
         elif link.src == link.dst:
             yield f"a link leads from {nodes[link.src].name} to itself"
-        elif link.count < 1 or link.latency < 0 or link.payload_rate < 1 or link.total_rate > LARGEST:
+        elif link.count < 1 or link.latency < 0 or not 1 <= link.payload_rate <= LARGEST // link.count:
             yield f"the link from {nodes[link.src].name} to {nodes[link.dst].name} has no usable rate, latency or count"
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from syncline import comparison
 
-from .units import PS_PER_S, number, ratio
+from .units import LARGEST, PS_PER_S, number, ratio
 
 
 class ColumnLike(Protocol):
@@ -313,7 +313,9 @@ class Variant:
 
     def numbers(self, table: str, name: str) -> list[float | None]:
         """A column as finite numbers or nothing."""
-        return [number(v) for v in self.column(table, name)]
+        if name not in self.columns(table):
+            return [None] * self.length(table)
+        return numbers(self.tables[table].column(name))
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         """A table as one mapping per row; empty where it is absent."""
@@ -339,6 +341,18 @@ class Variant:
             covered += max(0.0, stop - max(start, end))
             end = max(end, stop)
         return min(self.compute_s, max(0.0, covered / PS_PER_S - (self.exposed_s or 0.0)))
+
+
+def numbers(column: ColumnLike) -> list[float | None]:
+    """The values of a column as finite numbers or nothing: [`number`] of each, at once where all are numbers."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return [number(value) for value in column.to_pylist()]
+    values = pc.cast(column, pa.float64(), safe=False)
+    found: list[float | None] = pc.if_else(pc.less_equal(pc.abs(values), LARGEST), values, None).to_pylist()
+    return found
 
 
 def _rows(table: Table) -> list[dict[str, Any]]:

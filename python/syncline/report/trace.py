@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .series import merge
-from .study import Table
+from .study import Table, numbers
 from .units import number, significant
 
 PS_PER_NS = 1000
@@ -275,7 +275,7 @@ class _Counters:
         starts = [int(s) // PS_PER_NS for s in table.column("start_ps").to_pylist()]
         for column, (title, factor) in counters.items():
             if column in table.column_names:
-                values = [number(v) for v in table.column(column).to_pylist()]
+                values = numbers(table.column(column))
                 if any(values) or column in always:
                     self.series[title] = [None if v is None else number(v * factor) for v in values]
                     self.starts_ns[title] = starts

@@ -10,7 +10,7 @@ from typing import Any, Final
 from syncline.schema.parallel import Parallel
 from syncline.strategies.costs import Kernels
 from syncline.strategies.mesh import Mesh
-from syncline.strategies.nodes import MAIN
+from syncline.strategies.nodes import MAIN, Node
 from syncline.strategies.setting import Role, Setting
 from syncline.strategies.stage import Stage
 
@@ -33,12 +33,12 @@ class Class:
 
     name: str
     npus: list[int]
-    nodes: list[dict[str, Any]]
+    nodes: list[Node]
 
     @property
     def streams(self) -> list[str]:
         """In which order its streams compute: its own, that of a parameter server, and that of its host."""
-        last = max((node["stream"] for node in self.nodes), default=MAIN)
+        last = max((node.stream for node in self.nodes), default=MAIN)
         return ["in-order", "by-readiness", "in-order"][: last + 1]
 
 
@@ -60,7 +60,7 @@ class Divided:
     @cached_property
     def kinds(self) -> list[str]:
         """The kinds of its collectives, each once."""
-        works = (node["work"] for of in self.classes for node in of.nodes)
+        works = (node.work for of in self.classes for node in of.nodes)
         return sorted({work["kind"] for work in works if work["op"] == "collective"})
 
 

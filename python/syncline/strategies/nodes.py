@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from syncline.strategies.costs import Costs, Kernels
 
@@ -32,6 +32,21 @@ class Message:
     """Bytes."""
 
 
+class Node(NamedTuple):
+    """A node as the engine takes it: in JSON a list of these (`GraphNodeSpec` in `crates/system/src/spec/graph.rs`). A
+    large model on thousands of NPUs has millions, so nodes share what they have in common.
+    """
+
+    layer: str
+    pass_: str
+    stream: int
+    after: tuple[int, ...]
+    """Nodes of the iteration that must be done before."""
+    after_previous: tuple[int, ...]
+    """Nodes of the iteration before that must be done before."""
+    work: Mapping[str, Any]
+
+
 @dataclass(slots=True)
 class Nodes:
     """Nodes of an iteration. The main stream computes in their order; what communicates names what it waits for."""
@@ -43,7 +58,7 @@ class Nodes:
     """Picoseconds that the host takes to issue a kernel, a collective or a message; 0 for no host."""
     layer: str = ""
     """The layer to which nodes are accounted."""
-    nodes: list[dict[str, Any]] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
     last: int | None = None
     """The last node of the main stream."""
     pending: list[int] = field(default_factory=list)
@@ -52,6 +67,8 @@ class Nodes:
     """Kernels of the node before that the host has not issued yet when that node begins."""
     _awaited: list[int] = field(default_factory=list)
     """What the host waits for before it issues more."""
+    _works: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
+    """What nodes do, each once."""
 
     def compute(self, pass_: str, kernels: Kernels, after: Iterable[int] = ()) -> int | None:
         """Computes on the main stream, once `pending` is done; does nothing if there are no kernels."""
@@ -121,24 +138,18 @@ class Nodes:
 
     def _append(self, pass_: str, work: dict[str, Any], after: Iterable[int | None], stream: int) -> int:
         named = sorted({number for number in after if number is not None})
-        self.nodes.append(
-            {
-                "layer": self.layer,
-                "pass": pass_,
-                "stream": stream,
-                "after": named,
-                "after_previous": [],
-                "work": work,
-            }
-        )
+        if work["op"] != "exchange":
+            work = self._works.setdefault(tuple(work.values()), work)
+        self.nodes.append(Node(self.layer, pass_, stream, tuple(named), (), work))
         return len(self.nodes) - 1
 
     def is_main(self, number: int) -> bool:
         """Whether a node computes on the main stream."""
         node = self.nodes[number]
-        return node["stream"] == MAIN and node["work"]["op"] in ("kernels", "time")
+        return node.stream == MAIN and node.work["op"] in ("kernels", "time")
 
     def after_previous(self, number: int, before: Iterable[int | None]) -> None:
         """Has a node wait for nodes of the iteration before."""
-        known = self.nodes[number]["after_previous"]
+        known = list(self.nodes[number].after_previous)
         known += [one for one in before if one is not None and one not in known]
+        self.nodes[number] = self.nodes[number]._replace(after_previous=tuple(known))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from syncline.strategies import schedules, weights
 from syncline.strategies.gradients import Bucket, Gradients, buckets
 from syncline.strategies.layers import Communicate, Compute, Exchange, Join, LayerPasses, LayerSteps, Ring, Step
-from syncline.strategies.nodes import FORWARD, INPUT_GRAD, Message, Nodes
+from syncline.strategies.nodes import FORWARD, INPUT_GRAD, Message, Node, Nodes
 from syncline.strategies.schedules import Turn
 from syncline.strategies.setting import Role, Setting
 from syncline.strategies.weights import Weights
@@ -58,7 +58,7 @@ class Stage:
             found.append(here)
         return found
 
-    def program(self) -> list[dict[str, object]]:
+    def program(self) -> list[Node]:
         """The nodes of an iteration."""
         complete = schedules.last_backward(self.order)
         every = self.setting.parallel.zero >= 2 or self.setting.is_pipedream
