@@ -15,7 +15,7 @@ impl Graph {
         let gate = self.gates[dst.index()];
         let costs = self.costs_to(gate);
         let last = at == gate;
-        let last_hops = || self.out_links(at).iter().filter(|link| link.to == dst);
+        let last_hops = || self.out_links(at).iter().filter(move |link| link.to == dst);
         let best = if last { last_hops().map(|link| self.cost_with(link, (0, 0))).min() } else { None };
         let left = best.unwrap_or_else(|| self.cost(costs, at, down, gate));
         assert!(left != UNREACHABLE, "participants reach each other");
