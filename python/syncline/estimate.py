@@ -9,7 +9,8 @@ packet              one per packet and link, and 1.5 per message; where endpoint
 ACE                 2.2 per packet and link, or per message of the engine
 forwarding          where endpoints forward, a message counts once per link that it crosses
 sharing             with flows, finding the shares of links may cost a multiple of the events: as at the beginning of
-                    a run, which is carried out for that (`of_variant`)
+                    a run, which is carried out for that (`of_variant`), but not on machines of thousands of NPUs
+                    that have to be set up for it
 compute             one per kernel
 routes              as many of their links as the engine says are looked up in the time of an event
 time                start-up, and 2.5 million events per second of the flow backend, 6 of the others
@@ -26,6 +27,7 @@ from typing import Any, Final
 
 from syncline import engine, facts
 from syncline.errors import InputError, SimulationFailedError
+from syncline.fabric.topologies import Wired
 from syncline.preview import Preview
 from syncline.schema import programs
 from syncline.schema.experiment import Experiment
@@ -38,6 +40,8 @@ NOTICED_S: Final = 60
 PROBED_EVENTS: Final = 500_000
 """Runs by flows that are shorter are not begun to see what shares of links cost, nor those that take more memory."""
 PROBED_BYTES: Final = 2 * 10**9
+PROBED_NPUS: Final = 2048
+"""Nor those on machines of more NPUs, where setting a run up once more takes longer than most runs."""
 PROBE: Final = 300_000
 """Work of such a beginning, in events: a tenth of a second."""
 OPTIMISER_BYTES: Final = 12
@@ -74,6 +78,8 @@ def of_variant(variant: Variant, preview: Preview, prepared: engine.Prepared | N
     expected = of(variant.experiment, preview)
     dear = variant.experiment.network.has_dear_shares
     if not dear or expected.events < PROBED_EVENTS or expected.memory_bytes > PROBED_BYTES:
+        return expected
+    if prepared is None and isinstance(variant.experiment.topology, Wired) and preview.npus > PROBED_NPUS:
         return expected
     try:
         begun = engine.attempt(variant, most_work=PROBE, prepared=prepared)

@@ -45,3 +45,15 @@ def test_what_has_been_set_up_runs_again_and_again(monkeypatch: pytest.MonkeyPat
         )
     monkeypatch.setattr(estimate, "PROBED_EVENTS", 0)
     assert estimate.of_variant(variant, preview, prepared) == estimate.of_variant(variant, preview)
+
+
+def test_large_machines_are_not_set_up_twice_for_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        pytest.fail("the run is begun")
+
+    variant = loaded()
+    preview = engine.preview(variant)
+    monkeypatch.setattr(estimate, "PROBED_EVENTS", 0)
+    monkeypatch.setattr(estimate, "PROBED_NPUS", 63)
+    monkeypatch.setattr(engine, "attempt", never)
+    assert estimate.of_variant(variant, preview) == estimate.of(variant.experiment, preview)
