@@ -28,6 +28,21 @@ def check(spec_json: str) -> str:
     Raises [`SpecError`] if `run` would.
     """
 
+class Prepared:
+    """A simulation that has been set up: `check`, `attempt` and `run` without setting it up again."""
+
+    def __init__(self, spec_json: str) -> None:
+        """Raises [`SpecError`] if `run` would."""
+
+    def preview(self) -> str:
+        """As [`check`]."""
+
+    def attempt(self, most_ps: int, most_work: int) -> str:
+        """As [`attempt`]."""
+
+    def run(self) -> RunResult:
+        """As [`run`]."""
+
 def asked(spec_json: str) -> str:
     """Which collectives the simulation asks of whom (`Asked` in `crates/system/src/asked.rs`), as a JSON list. Raises
     [`SpecError`] if the text describes no run.

@@ -46,6 +46,7 @@ from syncline.trees import planned
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from syncline import _core
     from syncline.schema.load import Variant
 
 PS_PER_S: Final = 10**12
@@ -86,6 +87,16 @@ class Attempt:
     """The longest that a link was busy, or was asked to be where backends ignore contention."""
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A variant that the engine has set up, with `steady` of [`run`]: to be begun and then run without setting it up
+    again, which on thousands of NPUs takes longer than a short run. Holds what a run has before its first event.
+    """
+
+    request: str
+    simulation: _core.Prepared
+
+
 def preview(variant: Variant, *, suggest: bool = False) -> Preview:
     """What simulating a variant will be. Raises [`InputError`] if the engine refuses it; with `suggest` that names
     the algorithms that fit in place of one that does not, which takes a look at each.
@@ -94,8 +105,28 @@ def preview(variant: Variant, *, suggest: bool = False) -> Preview:
     from syncline import _core
 
     request = _request(variant)
-    try:
+    with _looked_at(variant, request, suggest=suggest):
         return Preview(**json.loads(_core.check(request)))
+
+
+def prepare(variant: Variant, *, steady: bool = False) -> tuple[Preview, Prepared]:
+    """What simulating a variant will be, and the variant as it has been set up for that. Raises as [`check`]."""
+    binding.require()
+    from syncline import _core
+
+    request = _request(variant, steady=steady)
+    with _looked_at(variant, request, suggest=True):
+        simulation = _core.Prepared(request)
+        return Preview(**json.loads(simulation.preview())), Prepared(request, simulation)
+
+
+@contextmanager
+def _looked_at(variant: Variant, request: str, *, suggest: bool) -> Iterator[None]:
+    """Raises what the engine raises when it looks at a variant, in words of the file."""
+    from syncline import _core
+
+    try:
+        yield
     except _core.SpecError as error:
         raise InputError(_problems(variant, error, suggest=suggest)) from None
     except BaseException as error:
@@ -116,17 +147,17 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
     return previews
 
 
-def run(variant: Variant, *, steady: bool = False) -> Result:
+def run(variant: Variant, *, steady: bool = False, prepared: Prepared | None = None) -> Result:
     """Runs a variant; with `steady` for longer, if only that tells what one more iteration costs: it changes nothing
     else. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails.
     """
     binding.require()
     from syncline import _core
 
-    request = _request(variant, steady=steady and not isinstance(variant.experiment.workload, JobsWorkload))
+    request = _request(variant, steady=steady) if prepared is None else prepared.request
     began = time.thread_time()
     with _explained(variant, request):
-        result = _core.run(request)
+        result = _core.run(request) if prepared is None else prepared.simulation.run()
     cpu_time_s = time.thread_time() - began
     summary = json.loads(result["summary"])
     if isinstance(variant.experiment.workload, JobsWorkload):
@@ -189,14 +220,18 @@ def listing(variant: Variant) -> dict[str, Any]:
     return found
 
 
-def attempt(variant: Variant, most_ps: int = NO_LIMIT, most_work: int = NO_LIMIT) -> Attempt:
+def attempt(
+    variant: Variant, most_ps: int = NO_LIMIT, most_work: int = NO_LIMIT, *, prepared: Prepared | None = None
+) -> Attempt:
     """Runs a variant until it takes more simulated time, or more work, than it may. Raises as [`run`]."""
     binding.require()
     from syncline import _core
 
-    request = _request(variant)
+    request = _request(variant) if prepared is None else prepared.request
     with _explained(variant, request):
-        return Attempt(**json.loads(_core.attempt(request, most_ps, most_work)))
+        if prepared is None:
+            return Attempt(**json.loads(_core.attempt(request, most_ps, most_work)))
+        return Attempt(**json.loads(prepared.simulation.attempt(most_ps, most_work)))
 
 
 @contextmanager
@@ -223,7 +258,7 @@ def _request(variant: Variant, *, steady: bool = False) -> str:
         specified = specification(variant.experiment, variant.astra_text)
     except planned.TreesError as error:
         raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
-    specified["output"]["steady"] = steady
+    specified["output"]["steady"] = steady and not isinstance(variant.experiment.workload, JobsWorkload)
     return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit()})
 
 

@@ -10,6 +10,7 @@ ACE                 2.2 per packet and link, or per message of the engine
 forwarding          where endpoints forward, a message counts once per link that it crosses
 sharing             with flows, finding the shares of links may cost a multiple of the events: as at the beginning of
                     a run, which is carried out for that (`of_variant`), but not on machines of thousands of NPUs
+                    that have to be set up for it
 compute             one per kernel
 routes              as many of their links as the engine says are looked up in the time of an event
 time                start-up, and 2.5 million events per second of the flow backend, 6 of the others
@@ -72,16 +73,16 @@ class Estimate:
         return asdict(self)
 
 
-def of_variant(variant: Variant, preview: Preview) -> Estimate:
+def of_variant(variant: Variant, preview: Preview, prepared: engine.Prepared | None = None) -> Estimate:
     """The estimate of a variant that the engine has looked at, with what shares of links cost at its beginning."""
     expected = of(variant.experiment, preview)
     dear = variant.experiment.network.has_dear_shares
     if not dear or expected.events < PROBED_EVENTS or expected.memory_bytes > PROBED_BYTES:
         return expected
-    if isinstance(variant.experiment.topology, Wired) and preview.npus > PROBED_NPUS:
+    if prepared is None and isinstance(variant.experiment.topology, Wired) and preview.npus > PROBED_NPUS:
         return expected
     try:
-        begun = engine.attempt(variant, most_work=PROBE)
+        begun = engine.attempt(variant, most_work=PROBE, prepared=prepared)
     except (InputError, SimulationFailedError):
         return expected
     return of(variant.experiment, preview, work_of_event=begun.work / max(1, begun.events))

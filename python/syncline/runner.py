@@ -17,7 +17,7 @@ from functools import partial
 from typing import TypeVar, cast
 
 from syncline import engine
-from syncline.engine import Result
+from syncline.engine import Prepared, Result
 from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.load import Variant
 
@@ -75,13 +75,18 @@ def run_all(
     finished: Callable[[Outcome], None] | None = None,
     *,
     steady: bool = False,
+    prepared: Sequence[Prepared | None] | None = None,
 ) -> Outcomes:
     """Simulates the variants, `threads` at once, and calls `finished` on this thread after each; with `steady` each
-    says what one more iteration costs.
+    says what one more iteration costs. `prepared`: by variant, what of it has been set up already, with that `steady`.
     """
     outcomes: list[Outcome] = []
     interrupted = False
-    tasks = [(v.name, partial(_one, index, v, steady=steady)) for index, v in enumerate(variants)]
+    set_up = [None] * len(variants) if prepared is None else prepared
+    tasks = [
+        (v.name, partial(_one, index, v, steady=steady, prepared=kept))
+        for index, (v, kept) in enumerate(zip(variants, set_up, strict=True))
+    ]
     try:
         for outcome in concurrently(tasks, threads):
             outcomes.append(outcome)
@@ -133,9 +138,9 @@ def _work(
             done.put((name, None, error))
 
 
-def _one(index: int, variant: Variant, *, steady: bool) -> Outcome:
+def _one(index: int, variant: Variant, *, steady: bool, prepared: Prepared | None) -> Outcome:
     try:
-        return Outcome(index, variant, result=engine.run(variant, steady=steady))
+        return Outcome(index, variant, result=engine.run(variant, steady=steady, prepared=prepared))
     except SimulationFailedError as error:
         return Outcome(index, variant, failure=str(error))
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Many NPUs: runs that simulate one of each class of equal NPUs."""
+"""Many NPUs: runs that simulate one of each class of equal NPUs, and that are set up once."""
 
 from __future__ import annotations
 
@@ -28,6 +28,23 @@ def test_a_representative_of_each_class_gives_the_answer_of_all_64_npus() -> Non
     assert different <= {"simulated_npus", "unfolded", "events"}
     for name in ("collectives", "layers", "windows"):
         assert folded.tables[name].equals(whole.tables[name]), name
+
+
+def test_what_has_been_set_up_runs_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a run that is set up anew, whatever has been begun before."""
+    variant = loaded()
+    preview, prepared = engine.prepare(variant, steady=True)
+    assert preview == engine.preview(variant)
+    assert engine.attempt(variant, most_work=5000, prepared=prepared) == engine.attempt(variant, most_work=5000)
+    anew = engine.run(variant, steady=True)
+    for _ in range(2):
+        again = engine.run(variant, steady=True, prepared=prepared)
+        assert again.summary == anew.summary
+        assert {name: table.equals(anew.tables[name]) for name, table in again.tables.items()} == dict.fromkeys(
+            anew.tables, True
+        )
+    monkeypatch.setattr(estimate, "PROBED_EVENTS", 0)
+    assert estimate.of_variant(variant, preview, prepared) == estimate.of_variant(variant, preview)
 
 
 def test_large_machines_are_not_set_up_twice_for_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:

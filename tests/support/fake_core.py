@@ -150,6 +150,30 @@ def check(spec_json: str) -> str:
     return json.dumps(ahead(spec) | counts)
 
 
+class Prepared:
+    """As the engine's: what the functions of the module do."""
+
+    def __init__(self, spec_json: str) -> None:
+        self._spec, self._preview = spec_json, str(self._module().check(spec_json))
+
+    def preview(self) -> str:
+        """As the engine's."""
+        return self._preview
+
+    def attempt(self, most_ps: int, most_work: int) -> str:
+        """As the engine's."""
+        return str(self._module().attempt(self._spec, most_ps, most_work))
+
+    def run(self) -> dict[str, Any]:
+        """As the engine's."""
+        found: dict[str, Any] = self._module().run(self._spec)
+        return found
+
+    def _module(self) -> Any:
+        """This module as tests have changed it."""
+        return sys.modules["syncline._core"]
+
+
 def verify(request_json: str) -> str:
     """As the engine's; everything that is JSON is right."""
     request = json.loads(request_json)
@@ -393,6 +417,7 @@ def module() -> ModuleType:
         ("run", run),
         ("check", check),
         ("attempt", attempt),
+        ("Prepared", Prepared),
         ("asked", ENGINE.asked),
         ("packing", ENGINE.packing),
         ("verify", verify),

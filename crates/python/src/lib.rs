@@ -53,6 +53,37 @@ fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyR
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
+/// A simulation that has been set up: what `check`, `attempt` and then `run` do, without setting it up again.
+#[pyclass(frozen, module = "syncline._core")]
+struct Prepared(syncline_system::Prepared);
+
+#[pymethods]
+impl Prepared {
+    /// Sets up the simulation that the JSON text describes. Raises what `check` raises.
+    #[new]
+    fn new(py: Python<'_>, spec_json: &str) -> PyResult<Prepared> {
+        guarded(py, || syncline_system::Prepared::new(spec_json))?.map(Prepared).map_err(raised)
+    }
+
+    /// What it would do, in JSON.
+    fn preview(&self) -> PyResult<String> {
+        serde_json::to_string(self.0.preview()).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+
+    /// As `attempt`.
+    fn attempt(&self, py: Python<'_>, most_ps: u64, most_work: u64) -> PyResult<String> {
+        let limits = Limits { time_ps: most_ps, work: most_work };
+        let attempt = guarded(py, || self.0.attempt(limits))?.map_err(raised)?;
+        serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
+    }
+
+    /// As `run`.
+    fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let results = guarded(py, || self.0.run())?.map_err(raised)?;
+        returned(py, &results)
+    }
+}
+
 /// Which collectives the simulation that the JSON text describes asks of whom, in JSON.
 #[pyfunction]
 fn asked(py: Python<'_>, spec_json: &str) -> PyResult<String> {
@@ -214,6 +245,7 @@ fn ends(lengths: impl Iterator<Item = usize>) -> Vec<i64> {
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_class::<Prepared>()?;
     module.add_function(wrap_pyfunction!(asked, module)?)?;
     module.add_function(wrap_pyfunction!(attempt, module)?)?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;

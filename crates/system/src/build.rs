@@ -17,7 +17,7 @@ use crate::setup::RunPlan;
 use crate::spec::{FabricSpec, JobSpec, Spec};
 use crate::timer::Timer;
 use crate::{run_memory, start, steady, tables};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_collective::Kind;
 use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
 use syncline_endpoint::{Endpoint, Layout};
@@ -47,10 +47,65 @@ pub fn check(spec_json: &str) -> Result<Preview, RunError> {
 /// As [`check`].
 pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
     let plan = plan(spec)?;
-    let mut preview = plan.preview(spec);
-    preview.memory_bytes = run_memory::of_run(spec, &plan, &preview);
-    run_memory::check(spec, &plan, &preview)?;
+    let preview = looked_at(spec, &plan)?;
     build(spec, plan, Goal::Check).map(|_| preview)
+}
+
+/// What running a plan would be.
+fn looked_at(spec: &Spec, plan: &RunPlan) -> Result<Preview, RunError> {
+    let mut preview = plan.preview(spec);
+    preview.memory_bytes = run_memory::of_run(spec, plan, &preview);
+    run_memory::check(spec, plan, &preview)?;
+    Ok(preview)
+}
+
+/// A simulation that has been set up, to be begun and then run without being set up again.
+pub struct Prepared {
+    spec: Spec,
+    /// What has been set up, until it is run: that takes enough memory without.
+    plan: Mutex<Option<RunPlan>>,
+    preview: Preview,
+}
+
+impl Prepared {
+    /// Sets up the simulation that a JSON document describes.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn new(spec_json: &str) -> Result<Prepared, RunError> {
+        let spec = Spec::read(spec_json)?;
+        let plan = plan(&spec)?;
+        let preview = looked_at(&spec, &plan)?;
+        build(&spec, plan.again(&spec)?, Goal::Check)?;
+        Ok(Prepared { spec, plan: Mutex::new(Some(plan)), preview })
+    }
+
+    /// What [`check`] says of it.
+    pub fn preview(&self) -> &Preview {
+        &self.preview
+    }
+
+    /// As [`attempt`].
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn attempt(&self, limits: Limits) -> Result<Attempt, RunError> {
+        let kept = self.kept().as_ref().map(|plan| plan.again(&self.spec));
+        attempt_plan(&self.spec, kept.unwrap_or_else(|| plan(&self.spec))?, limits)
+    }
+
+    /// As [`run`]. What has been set up is of use once.
+    ///
+    /// # Errors
+    /// As [`run`].
+    pub fn run(&self) -> Result<Results, RunError> {
+        let kept = self.kept().take();
+        run_to_the_end(&self.spec, kept.map_or_else(|| plan(&self.spec), Ok)?, None)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<RunPlan>> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Sets a run up.
@@ -124,11 +179,16 @@ enum Built {
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
-    let mut results = run_plan(spec, plan(spec)?, shuffle)?;
+    run_to_the_end(spec, plan(spec)?, shuffle)
+}
+
+/// Runs what has been set up, and for longer if the description asks what one more iteration costs.
+fn run_to_the_end(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
+    let mut results = run_plan(spec, plan, shuffle)?;
     if let (true, Some(longer)) = (spec.output.steady, steady::longer(spec, &results.summary)) {
         let goal = Goal::Run { shuffle, until_settled: true };
         // Should more iterations than were asked for fail, what was asked for has not.
-        if let Ok(Built::Ran(longer)) = plan(&longer).and_then(|plan| build(&longer, plan, goal)) {
+        if let Ok(Built::Ran(longer)) = self::plan(&longer).and_then(|plan| build(&longer, plan, goal)) {
             results.summary.steady = longer.summary.steady.or(results.summary.steady);
         }
     }

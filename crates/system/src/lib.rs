@@ -49,7 +49,7 @@ pub mod timer;
 
 pub use asked::asked;
 pub use attempt::{Attempt, Limits};
-pub use build::{attempt, check, check_spec, run, run_spec};
+pub use build::{Prepared, attempt, check, check_spec, run, run_spec};
 pub use compute::times;
 pub use describe::{Facts, describe};
 pub use errors::RunError;

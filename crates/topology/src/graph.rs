@@ -15,7 +15,7 @@ mod ways;
 
 use crate::fabric::{Fabric, LinkSpec};
 use crate::routing::Routing;
-use costs::{Costs, Entering, UNREACHABLE};
+use costs::{AllEntering, Costs, UNREACHABLE};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::OnceLock;
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Refusal};
@@ -106,7 +106,7 @@ pub struct Graph {
     /// Per link, the port by which it arrives.
     arrives: Vec<PortId>,
     /// Links by the node that they lead to.
-    entering: Vec<Entering>,
+    entering: AllEntering,
     /// Per node, its depth and number in the spanning tree; only where endpoints forward.
     tree: Option<Vec<(u32, u32)>>,
     /// Which of several equal ways messages take.
@@ -114,11 +114,11 @@ pub struct Graph {
     /// Per NPU, the one switch that all its links lead to, where every way to it ends but for the last hop; the NPU itself, if
     /// they lead to several nodes. NPUs behind a switch share the tables that follow.
     gates: Vec<NodeId>,
-    /// Per gate, the cost from every node; with a tree, from every node before and after the first step down.
+    /// Per gate, the cost from every switch; with a tree, from every node before and after the first step down.
     costs: Vec<OnceLock<Costs>>,
-    /// Per gate, how many ways there are from every node, up to `MAX_WAYS`; with a tree likewise.
+    /// Per gate, how many ways there are from every switch, up to `MAX_WAYS`; with a tree from every node likewise.
     ways: Vec<OnceLock<Box<[u16]>>>,
-    /// Per class of links and destination, the cost from every node of a way whose last link is of the class.
+    /// Per class of links and destination, the cost from every switch of a way whose last link is of the class.
     costs_over: Vec<OnceLock<Costs>>,
 }
 
@@ -168,7 +168,7 @@ impl Graph {
         }
         let mut graph = Graph {
             arrives: Vec::new(),
-            entering: Vec::new(),
+            entering: AllEntering::default(),
             tree: None,
             routing: Routing::BySource,
             gates: (0..npus).map(NodeId).collect(),
@@ -246,8 +246,9 @@ impl Graph {
         }
         let apart = |graph: &Graph| {
             participants.iter().find_map(|&to| {
-                let costs = graph.costs_to(graph.gates[to.index()]);
-                let from = participants.iter().find(|p| costs.at(p.index()) == UNREACHABLE)?;
+                let gate = graph.gates[to.index()];
+                let costs = graph.costs_to(gate);
+                let from = participants.iter().find(|&&p| graph.cost(costs, p, false, gate) == UNREACHABLE)?;
                 Some(GraphError::Disconnected { from: graph.name(*from), to: graph.name(to) })
             })
         };
@@ -325,7 +326,7 @@ impl Graph {
                 let ends = at == src || link.to == dst;
                 (link.to == dst || link.to.0 >= self.npus) && (!ends || link.spec.class == class)
             };
-            let cost = |link: &GraphLink| self.cost_with(link, costs.at(link.to.index()));
+            let cost = |link: &GraphLink| self.cost_with(link, self.cost_from(costs, link.to, dst));
             let links = || (0u16..).zip(self.out_links(at)).filter(|(_, link)| allowed(link));
             let Some(best) = links().map(|(_, link)| cost(link)).min().filter(|c| c.0 != u32::MAX) else {
                 return path.truncate(from);

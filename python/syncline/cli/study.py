@@ -14,6 +14,7 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
+    from syncline.engine import Prepared
     from syncline.errors import Problem
     from syncline.preview import Preview
     from syncline.results import Document
@@ -78,7 +79,7 @@ def run(
         padding=padding,
         pcap=pcap,
     )
-    study, previews = _load(experiment, set_, forced, problems, seed=seed, baseline=baseline, quiet=quiet)
+    study, looks = _load(experiment, set_, forced, problems, seed=seed, baseline=baseline, quiet=quiet)
 
     from syncline import estimate, memory, runner
     from syncline.rundir import RunDirectory
@@ -86,13 +87,13 @@ def run(
     directory = None if out is None else RunDirectory(out, study, _command(), seed)
     if directory is not None:
         directory.check()
-    pairs = zip(study.variants, previews, strict=True)
-    expected = [estimate.of_variant(variant, preview) for variant, preview in pairs]
+    expected = [estimate.of_variant(variant, *look) for variant, look in zip(study.variants, looks, strict=True)]
     for variant, each in zip(study.variants, expected, strict=True):
         options.warn(estimate.warning(variant.name, each), quiet=quiet)
     threads = memory.at_once(threads, (each.memory_bytes for each in expected))
     began = time.monotonic()
-    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True)
+    prepared = [kept for _, kept in looks]
+    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True, prepared=prepared)
     document = _document(study, outcomes, seed, time.monotonic() - began)
     if directory is not None and outcomes.refused and not outcomes.results:
         directory.leave()
@@ -139,14 +140,15 @@ def check(
         fold=fold,
         padding=padding,
     )
-    study, previews = _load(experiment, set_, forced, problems, seed=seed)
+    study, looks = _load(experiment, set_, forced, problems, seed=seed)
 
     from dataclasses import asdict
 
     from syncline import estimate, results
 
-    named = [(variant, preview) for variant, preview in zip(study.variants, previews, strict=True)]
-    estimates = [(variant.name, estimate.of_variant(variant, preview)) for variant, preview in named]
+    named = [(variant, preview) for variant, (preview, _) in zip(study.variants, looks, strict=True)]
+    looked_at = zip(study.variants, looks, strict=True)
+    estimates = [(variant.name, estimate.of_variant(variant, *look)) for variant, look in looked_at]
     warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
     warnings += filter(None, (estimate.warning(name, expected) for name, expected in estimates))
     seen = {variant.name: asdict(preview) for variant, preview in named}
@@ -176,8 +178,10 @@ def _load(
     seed: int,
     baseline: str | None = None,
     quiet: bool = False,
-) -> tuple[Study, list[Preview]]:
-    """The study, with algorithms chosen where that was left open, and what simulating its variants will be."""
+) -> tuple[Study, list[tuple[Preview, Prepared | None]]]:
+    """The study, with algorithms chosen where that was left open, and what simulating its variants will be. One that is
+    alone has been set up to be run; several would take the memory of all of their runs.
+    """
     from syncline import studies
     from syncline.schema.load import load_file
 
@@ -194,10 +198,14 @@ def _load(
 
     runner.quiet = quiet
     study = options.settled(study.seeded(seed))
-    previews = engine.check(study.variants)
-    looked_at = zip(study.variants, previews, strict=True)
-    too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, preview in looked_at))
-    return replace(study, warnings=(*study.warnings, *too_large)), previews
+    looks: list[tuple[Preview, Prepared | None]]
+    if len(study.variants) == 1:
+        looks = [engine.prepare(study.variants[0], steady=True)]
+    else:
+        looks = [(preview, None) for preview in engine.check(study.variants)]
+    looked_at = zip(study.variants, looks, strict=True)
+    too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, (preview, _) in looked_at))
+    return replace(study, warnings=(*study.warnings, *too_large)), looks
 
 
 def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:

@@ -39,7 +39,7 @@ impl Members {
 type Sent = (usize, FamilyId, u32, u32, u32);
 
 /// How far a role is: NPUs that run the same graph in communicators of the same cohorts.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Role {
     class: ClassId,
     /// By family, their cohort.
@@ -56,7 +56,7 @@ struct Role {
 }
 
 /// How far all roles are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Precedence {
     roles: Vec<Role>,
     cohorts: Vec<Members>,

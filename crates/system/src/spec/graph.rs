@@ -106,7 +106,7 @@ pub enum OrderSpec {
     ByReadiness,
 }
 
-/// A node of an iteration.
+/// A node of an iteration: in JSON an object or, since there may be millions, a list of all its fields in this order.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GraphNodeSpec {
