@@ -48,8 +48,6 @@ pub struct RunPlan {
     pub fabric: Arc<dyn Fabric>,
     /// What is run.
     pub job: Job,
-    /// NPUs of the groups that it was made for.
-    ranks: u32,
     /// The communicators that it names: one cohort of them, or several.
     pub cohorts: Vec<CohortPart>,
     /// The class of every NPU of the whole machine; none if there is one class.
@@ -131,7 +129,7 @@ impl RunPlan {
         let cohorts = cohorts.into_iter().map(part).collect();
         let precedence = families.precedence();
         let classes = families.classes;
-        Ok(RunPlan { fabric, job, ranks, cohorts, classes, precedence, share, transit, contention, folding })
+        Ok(RunPlan { fabric, job, cohorts, classes, precedence, share, transit, contention, folding })
     }
 
     /// The same once more, if it is that of the job that `spec` describes: a run begins with a job of its own.
@@ -141,8 +139,7 @@ impl RunPlan {
     pub fn again(&self, spec: &Spec) -> Result<RunPlan, RunError> {
         Ok(RunPlan {
             fabric: self.fabric.clone(),
-            job: job(spec, self.ranks)?,
-            ranks: self.ranks,
+            job: job(spec)?,
             cohorts: self.cohorts.clone(),
             classes: self.classes.clone(),
             precedence: self.precedence.clone(),

@@ -30,7 +30,7 @@ pub(super) struct Costs {
     distinct: Vec<Cost>,
     numbers: Numbers,
     /// The numbers of the links from wide switches to other switches that lead on on best ways.
-    from_wide: Box<[u32]>,
+    out_of_wide: Box<[u32]>,
 }
 
 /// Per node, the number of its cost.
@@ -142,7 +142,7 @@ impl Search {
             ..=0x10000 => Numbers::Narrow(numbers.iter().map(|&number| number as u16).collect()),
             _ => Numbers::Wide(numbers),
         };
-        Costs { distinct, numbers, from_wide: Box::default() }
+        Costs { distinct, numbers, out_of_wide: Box::default() }
     }
 }
 
@@ -153,7 +153,7 @@ impl AllEntering {
     }
 
     /// Those of them that come from switches.
-    fn from_switches(&self, node: NodeId) -> &[Entering] {
+    fn of_switches(&self, node: NodeId) -> &[Entering] {
         &self.links[self.first[node.index()] as usize..self.switches[node.index()] as usize]
     }
 }
@@ -165,13 +165,13 @@ impl Graph {
             Some(_) => self.search_tree(dst),
             None => {
                 let costs = self.search(dst, |_| true);
-                Costs { from_wide: self.from_wide(&costs, dst), ..costs }
+                Costs { out_of_wide: self.out_of_wide(&costs, dst), ..costs }
             }
         })
     }
 
     /// The links from wide switches that lead on, to other switches, on the best ways to `dst`.
-    fn from_wide(&self, costs: &Costs, dst: NodeId) -> Box<[u32]> {
+    fn out_of_wide(&self, costs: &Costs, dst: NodeId) -> Box<[u32]> {
         let leads_on = |link: &u32| {
             let GraphLink { from, to, .. } = self.links[*link as usize];
             let rest = if to.0 >= self.npus { self.cost_from(costs, to, dst) } else { UNREACHABLE };
@@ -191,9 +191,9 @@ impl Graph {
         at: NodeId,
     ) -> impl Iterator<Item = PortId> + Clone + use<'a> {
         let (first, end) = (self.first_link[at.index()], self.first_link[at.index() + 1]);
-        let place = |link: u32| costs.from_wide.partition_point(|&known| known < link);
+        let place = |link: u32| costs.out_of_wide.partition_point(|&known| known < link);
         let known = match (end - first) as usize > NARROW {
-            true => &costs.from_wide[place(first)..place(end)],
+            true => &costs.out_of_wide[place(first)..place(end)],
             false => &[],
         };
         let others = if known.is_empty() { 0..(end - first) as u16 } else { 0..0 };
@@ -243,14 +243,14 @@ impl Graph {
         let npus = self.npus as usize;
         let place = move |entering: &Entering| entering.from as usize - npus;
         if dst.0 < self.npus {
-            for last in self.entering.from_switches(dst).iter().filter(|last| may_be_last(last)) {
+            for last in self.entering.of_switches(dst).iter().filter(|last| may_be_last(last)) {
                 search.reach(place(last), (1, last.probe));
             }
         } else {
             search.reach(self.place(dst), (0, 0));
         }
         search.run(|switch| {
-            let entering = self.entering.from_switches(NodeId(switch as u32 + self.npus));
+            let entering = self.entering.of_switches(NodeId(switch as u32 + self.npus));
             entering.iter().map(move |entering| (place(entering), entering.probe))
         })
     }
