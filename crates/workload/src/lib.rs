@@ -33,7 +33,8 @@
 //!         {"name": "classes", "operators": [
 //!             {"kind": "linear", "sizes": {"rows": 32, "inputs": 512, "outputs": 10}},
 //!             {"kind": "softmax-cross-entropy", "sizes": {"rows": 32, "vocabulary": 10}}]}]"#,
-//! )?;
+//! )
+//! .expect("a list of layers");
 //! let layers = chain(&layers, Counting { element_bytes: 2, counted: Counted::All })?;
 //! let mut training = DataParallel::new(layers, true);
 //! let nodes = training.iteration(ClassId(0), 0);
@@ -48,7 +49,7 @@
 //!     })
 //!     .sum();
 //! assert!(compute_s > (784.0 * 512.0 + 512.0 * 10.0) * 2.0 / 1e9); // all weights are read
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! # Ok::<(), syncline_core::Refusal>(())
 //! ```
 
 pub mod astra_parallel;
