@@ -99,16 +99,8 @@ def _convolution(torch: Any, kernel: Kernel, device: str) -> Operation:
         return Operation(operands, lambda given: convolve(given[0], given[1], stride=stride, padding=padding))
     wanted = [kernel.direction == "input-grad", kernel.direction == "weight-grad", False]  # of input, weights, bias
     backward = torch.ops.aten.convolution_backward
-    rest = (
-        [0],
-        stride,
-        padding,
-        [1, 1],
-        False,
-        [0, 0],
-        1,
-        wanted,
-    )  # sizes of a bias, ..., dilation, not transposed, ...
+    # Sizes of a bias, stride, padding, dilation, not transposed, padding of the output, groups.
+    rest = ([0], stride, padding, [1, 1], False, [0, 0], 1, wanted)
     return Operation(operands, lambda given: backward(given[2], given[0], given[1], *rest))
 
 
