@@ -26,8 +26,6 @@ pub trait Word {
     fn store(&self, value: u32, order: Ordering);
     /// Adds to it and returns what it was.
     fn fetch_add(&self, value: u32, order: Ordering) -> u32;
-    /// Writes it and returns what it was.
-    fn swap(&self, value: u32, order: Ordering) -> u32;
 }
 
 impl Word for AtomicU32 {
@@ -40,15 +38,12 @@ impl Word for AtomicU32 {
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
         AtomicU32::fetch_add(self, value, order)
     }
-    fn swap(&self, value: u32, order: Ordering) -> u32 {
-        AtomicU32::swap(self, value, order)
-    }
 }
 
-/// How many slots have been filled and freed.
+/// How many slots of `N` have been filled and freed. `N` is a power of two.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Counts<W> {
+pub struct Counts<W, const N: u32 = SLOTS> {
     written: Apart<W>,
     freed: Apart<W>,
 }
@@ -58,15 +53,15 @@ pub struct Counts<W> {
 #[repr(C, align(128))]
 struct Apart<W>(W);
 
-impl<W: Word> Counts<W> {
+impl<W: Word, const N: u32> Counts<W, N> {
     /// With these words.
-    pub const fn new(written: W, freed: W) -> Counts<W> {
+    pub const fn new(written: W, freed: W) -> Counts<W, N> {
         Counts { written: Apart(written), freed: Apart(freed) }
     }
 
     /// For the writer, which has filled `written` slots: how many it may fill.
     pub fn room(&self, written: u32) -> u32 {
-        SLOTS - written.wrapping_sub(self.freed.0.load(Ordering::Acquire))
+        N - written.wrapping_sub(self.freed.0.load(Ordering::Acquire))
     }
 
     /// For the writer: that it has filled so many slots in all.
