@@ -14,8 +14,8 @@
 //! what it means to the simulator and to the verifier ([`syncline_collective::program::step`]).
 
 pub mod bootstrap;
+pub mod communicator;
 mod executor;
 pub mod plan;
 pub mod transport;
 pub mod value;
-

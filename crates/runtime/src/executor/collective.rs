@@ -66,18 +66,7 @@ impl Collective {
         let threads = vec![Position::default(); plan.threads().into()];
         let chunks = shape.chunks();
         let spans = vec![Vec::new(); WINDOW as usize];
-        Collective {
-            plan,
-            asked,
-            arithmetic,
-            storage,
-            threads,
-            spans,
-            chunks,
-            opened: 0,
-            closed: 0,
-            waits_for: None,
-        }
+        Collective { plan, asked, arithmetic, storage, threads, spans, chunks, opened: 0, closed: 0, waits_for: None }
     }
 
     /// Goes on as far as possible.
@@ -226,7 +215,7 @@ impl Collective {
         Label {
             bytes: bytes as u32, // a slot at most
             call: self.asked.call,
-            digest: self.asked.digest,
+            digest: self.asked.request.digest,
             chunk: at.chunk,
             phase: at.phase,
             thread: into.thread,

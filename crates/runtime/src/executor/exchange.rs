@@ -2,8 +2,8 @@
 //!
 //! They use lane 0. Messages between two ranks match in the order in which they are sent and received.
 
-use super::ports::Ports;
 use super::Progress;
+use super::ports::Ports;
 use crate::bootstrap::{Cause, Failure};
 use crate::transport::ring::{Label, SLOT_BYTES};
 use std::ptr;
@@ -57,7 +57,13 @@ impl Exchange {
         while self.slots == 0 || self.done < self.bytes {
             let part = (self.bytes - self.done).min(SLOT_BYTES as u64) as usize;
             // The whole length is the digest, so that unequal lengths are found.
-            let label = Label { bytes: part as u32, call: self.number, digest: self.bytes, chunk: self.slots, ..Label::default() };
+            let label = Label {
+                bytes: part as u32,
+                call: self.number,
+                digest: self.bytes,
+                chunk: self.slots,
+                ..Label::default()
+            };
             match self.side {
                 Side::Send(from) => {
                     let writer = ports.writer(self.peer, LANE)?;
@@ -65,7 +71,9 @@ impl Exchange {
                         return Ok(progress);
                     }
                     // SAFETY: the message has the bytes that are left, and a slot takes as many.
-                    unsafe { ptr::copy_nonoverlapping(from.wrapping_add(self.done as usize), writer.payload().as_ptr(), part) };
+                    unsafe {
+                        ptr::copy_nonoverlapping(from.wrapping_add(self.done as usize), writer.payload().as_ptr(), part)
+                    };
                     writer.publish(label);
                 }
                 Side::Recv(to) => {

@@ -9,8 +9,8 @@ use super::shape::{Piece, Shape, Span, has_shares};
 use crate::plan::{Memory, Verified};
 use crate::value::Arithmetic;
 use std::ptr;
-use syncline_collective::program::{Blocks, Buffer, Place};
 use syncline_collective::Kind;
+use syncline_collective::program::{Blocks, Buffer, Place};
 
 /// Chunks that may be under way at once.
 pub(super) const WINDOW: u32 = 4;

@@ -13,7 +13,7 @@ mod tests;
 
 pub(crate) use memory::Buffers;
 
-use std::sync::Arc;
+use crate::bootstrap::Request;
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,12 +27,10 @@ pub(crate) enum Progress {
 }
 
 /// What a rank was asked for, as it is told to the others.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// The number of the call.
     pub(crate) call: u32,
     /// What has to be the same on all ranks.
-    pub(crate) digest: u64,
-    /// For a person.
-    pub(crate) text: Arc<str>,
+    pub(crate) request: Request,
 }

@@ -45,7 +45,11 @@ impl Ports {
 }
 
 /// The side of a lane, opened if it was not.
-fn opened<T>(sides: &mut Vec<Option<T>>, lane: Lane, open: impl FnOnce() -> Result<T, Failure>) -> Result<&mut T, Failure> {
+fn opened<T>(
+    sides: &mut Vec<Option<T>>,
+    lane: Lane,
+    open: impl FnOnce() -> Result<T, Failure>,
+) -> Result<&mut T, Failure> {
     let lane = usize::from(lane);
     if sides.len() <= lane {
         sides.resize_with(lane + 1, || None);
@@ -59,7 +63,7 @@ fn opened<T>(sides: &mut Vec<Option<T>>, lane: Lane, open: impl FnOnce() -> Resu
 /// What it means that a message is not the one that is expected.
 pub(crate) fn mismatch(from: u32, asked: &Asked, got: Label, expected: Label) -> Failure {
     let call = asked.call;
-    let text = &asked.text;
+    let text = asked.request.signature().text;
     let message = if (got.call, got.digest) == (expected.call, expected.digest) {
         // Both ranks follow the same plan, so that this is a defect.
         format!("rank {from} sent {got:?} in call {call} ({text}), where {expected:?} was expected")

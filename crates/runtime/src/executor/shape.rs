@@ -83,7 +83,9 @@ impl Shape {
             shape.chunk_bytes = shape.rounded(plan, shape.chunk_bytes / 2);
         }
         let mut smaller = shape;
-        while smaller.bytes.div_ceil(smaller.chunk_bytes) < CHUNKS && smaller.largest_message(plan) >= 2 * LEAST_BLOCK_BYTES {
+        while smaller.bytes.div_ceil(smaller.chunk_bytes) < CHUNKS
+            && smaller.largest_message(plan) >= 2 * LEAST_BLOCK_BYTES
+        {
             shape = smaller;
             smaller.chunk_bytes = smaller.rounded(plan, smaller.chunk_bytes / 2);
         }
@@ -159,8 +161,7 @@ impl Shape {
 
     /// A block of a span; in an all-to-all, of any vector.
     pub(super) fn piece(&self, span: Span, block: u32) -> Piece {
-        let (share, block) =
-            if has_shares(self.kind) { (block / span.parts, block % span.parts) } else { (0, block) };
+        let (share, block) = if has_shares(self.kind) { (block / span.parts, block % span.parts) } else { (0, block) };
         let (inside, bytes) = if self.equal_blocks {
             let length = self.block_bytes(span);
             let from = (u64::from(block) * length).min(span.bytes);

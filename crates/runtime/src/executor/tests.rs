@@ -5,6 +5,7 @@ use super::memory::Buffers;
 use super::ports::Ports;
 use super::shape::has_shares;
 use super::{Asked, Progress};
+use crate::bootstrap::Request;
 use crate::plan::Verified;
 use crate::transport::Peer;
 use crate::transport::shared::{Neighbour, Segment};
@@ -122,7 +123,7 @@ fn one(
     } else {
         Buffers { input: source.as_ptr().cast(), output: target.as_mut_ptr().cast() }
     };
-    let asked = Asked { call, digest: count as u64, text: "test".into() };
+    let asked = Asked { call, request: Request { digest: count as u64, words: [0; 4], text: |_| "a test".into() } };
     // SAFETY: the buffers are of the right size and live on.
     let mut collective = unsafe { Collective::new(plan.clone(), own, count as u64, Arithmetic, buffers, asked) };
     loop {

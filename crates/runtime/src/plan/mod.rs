@@ -5,6 +5,8 @@
 //! all messages to a thread come from one thread of each sender, in the order in which they are taken. This is checked here, too, so that a
 //! plan that could wait forever is refused before anything is sent.
 
+pub mod library;
+
 use crate::bootstrap::{Cause, Failure};
 use crate::transport::ring::SLOT_BYTES;
 use std::collections::BTreeMap;
@@ -12,9 +14,7 @@ use syncline_collective::plan_file::{self, PlanForm, WrittenPlan, read};
 use syncline_collective::program::{Buffer, Op, Program, Slot};
 use syncline_collective::schedule::{NotImported, Schedule, imported};
 use syncline_collective::verify::{Buffering, Verifier};
-use syncline_collective::{
-    Algorithm, Axis, Composition, Kind, LineRank, PhaseId, Plan, PlanRequest, Rank,
-};
+use syncline_collective::{Algorithm, Axis, Composition, Kind, LineRank, PhaseId, Plan, PlanRequest, Rank};
 use syncline_core::{Grid, Id, Refusal};
 
 /// The most threads that a rank may have: each has connections of its own.
@@ -32,6 +32,7 @@ pub struct Verified {
     root: u32,
     phases: Vec<Verse>,
     memory: Memory,
+    digest: u64,
 }
 
 /// A phase of a verified plan.
@@ -83,7 +84,8 @@ impl Verified {
     /// # Errors
     /// A [`Failure`] that says what is wrong with it.
     pub fn of_json(text: &str) -> Result<Verified, Failure> {
-        let form: PlanForm = serde_json::from_str(text).map_err(|error| refused(format!("this is no plan: {error}")))?;
+        let form: PlanForm =
+            serde_json::from_str(text).map_err(|error| refused(format!("this is no plan: {error}")))?;
         let written = read::read(&form).map_err(|list| refusals(&list))?;
         Verified::of_written(&written)
     }
@@ -117,7 +119,8 @@ impl Verified {
             .map_err(|findings| refused(format!("the plan is wrong: {findings}")))?;
         let whole = |kind| matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce);
         if plan.phases().len() > 1 && !whole(plan.kind()) {
-            let message = format!("a plan of {} over several dimensions gives ranks other shares than their own", plan.kind());
+            let message =
+                format!("a plan of {} over several dimensions gives ranks other shares than their own", plan.kind());
             return Err(refused(message));
         }
         let mut phases = Vec::new();
@@ -139,7 +142,8 @@ impl Verified {
         if phases.len() > 1 && memory.has_places {
             return Err(refused("a plan of several phases whose steps name places"));
         }
-        Ok(Verified { name, plan, grid, root, phases, memory })
+        let digest = digest(&name, phases.iter().map(|phase| &phase.program));
+        Ok(Verified { name, plan, grid, root, phases, memory, digest })
     }
 
     /// What people call it.
@@ -160,6 +164,11 @@ impl Verified {
     /// The root of a rooted collective; else 0.
     pub fn root(&self) -> u32 {
         self.root
+    }
+
+    /// A number that differs where plans do, by name or by steps.
+    pub fn digest(&self) -> u64 {
+        self.digest
     }
 
     pub(crate) fn plan(&self) -> &Plan {
@@ -197,6 +206,25 @@ impl Verified {
     pub(crate) fn takes_part(&self, rank: u32, phase: usize) -> bool {
         self.plan.takes_part(PhaseId::from_index(phase), |dim| self.grid.coordinate(rank, dim.into()))
     }
+}
+
+/// FNV-1a over a name and all steps.
+fn digest<'a>(name: &str, programs: impl Iterator<Item = &'a Program>) -> u64 {
+    let mut digest = 0xcbf2_9ce4_8422_2325;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes {
+            digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    add(name.as_bytes());
+    for program in programs {
+        for rank in (0..program.ranks()).map(LineRank) {
+            for at in program.slots(rank) {
+                add(format!("{:?}{:?}", program.step(rank, at), program.detail(rank, at)).as_bytes());
+            }
+        }
+    }
+    digest
 }
 
 /// Checks that messages are taken in the order of their connections, and notes what memory the steps name. Returns the blocks of

@@ -58,10 +58,39 @@ impl Bell {
     /// Sleeps until the bell rings, unless it has rung since `count` was read, or until the time is over.
     pub fn sleep(&self, count: u32, most: Duration) {
         if self.lie_down(count) {
-            let most = rustix::time::Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+            let most = timespec(most);
             // Woken, rung meanwhile, interrupted or late: in all cases the caller looks again.
             let _ = futex::wait(&self.rung, futex::Flags::empty(), count, Some(&most));
         }
         self.get_up();
     }
+}
+
+/// Sleeps until one of several bells rings, unless one has rung since its count was read, or until the time is over. Returns
+/// false, without having slept, where the system cannot do that (Linux before 5.16).
+pub fn sleep_on_any(bells: &[(&Bell, u32)], most: Duration) -> bool {
+    // All are announced, whether or not one of them has rung already.
+    let still = bells.iter().fold(true, |still, (bell, count)| bell.lie_down(*count) && still);
+    let mut could = true;
+    if still {
+        let waits: Vec<futex::Wait> = bells
+            .iter()
+            .map(|(bell, count)| {
+                let mut wait = futex::Wait::new();
+                wait.val = u64::from(*count);
+                wait.uaddr = futex::WaitPtr::new(bell.rung.as_ptr().cast());
+                wait.flags = futex::WaitFlags::SIZE_U32;
+                wait
+            })
+            .collect();
+        let end = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic) + timespec(most);
+        let slept = futex::waitv(&waits, futex::WaitvFlags::empty(), Some(&end), rustix::thread::ClockId::Monotonic);
+        could = slept != Err(rustix::io::Errno::NOSYS);
+    }
+    bells.iter().for_each(|(bell, _)| bell.get_up());
+    could
+}
+
+fn timespec(time: Duration) -> rustix::time::Timespec {
+    rustix::time::Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }

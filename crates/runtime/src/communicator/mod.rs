@@ -1,0 +1,130 @@
+//! A rank's membership in a group of ranks, and the calls that it makes.
+
+mod group;
+mod peers;
+
+pub use group::{Operation, run};
+
+use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::executor::ports::Ports;
+use crate::plan::library::Library;
+use crate::transport::shared::Segment;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A rank of a communicator.
+pub struct Communicator {
+    rank: u32,
+    ranks: u32,
+    session: Session,
+    /// The segment with the bell of this rank.
+    segment: Arc<Segment>,
+    /// The process that has joined.
+    process: u32,
+    is_aborted: AtomicBool,
+    /// How the rank reaches each peer.
+    transports: Vec<&'static str>,
+    /// Ranks of this host.
+    neighbours: u32,
+    state: Mutex<State>,
+}
+
+/// What only one thread at a time may use.
+struct State {
+    ports: Ports,
+    library: Library,
+    /// The number of the next collective.
+    next_call: u32,
+    /// Messages that have been sent to each peer and received from it.
+    sent: Vec<u32>,
+    received: Vec<u32>,
+    /// Steps of any calls so far.
+    progress: u64,
+}
+
+impl Communicator {
+    /// Joins the communicator of an id as one of its ranks, and waits until all have.
+    ///
+    /// # Errors
+    /// A [`Failure`], as [`Session::join`] has it, or if the ranks cannot reach each other.
+    pub fn join(
+        id: &UniqueId,
+        rank: u32,
+        ranks: u32,
+        options: &Options,
+        library: Library,
+    ) -> Result<Communicator, Failure> {
+        let peers::Joined { session, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
+        let transports = peers.iter().map(|peer| peer.name()).collect();
+        let state = State {
+            ports: Ports::new(peers),
+            library,
+            next_call: 0,
+            sent: vec![0; ranks as usize],
+            received: vec![0; ranks as usize],
+            progress: 0,
+        };
+        Ok(Communicator {
+            rank,
+            ranks,
+            session,
+            segment,
+            process: std::process::id(),
+            is_aborted: AtomicBool::new(false),
+            transports,
+            neighbours,
+            state: Mutex::new(state),
+        })
+    }
+
+    /// The number of this rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// How this rank reaches each other one, by rank.
+    pub fn transports(&self) -> &[&'static str] {
+        &self.transports
+    }
+
+    /// The failure of the communicator, if there is one: after it, no call succeeds.
+    pub fn failure(&self) -> Option<Failure> {
+        if self.is_aborted.load(Ordering::SeqCst) {
+            return Some(self.aborted());
+        }
+        self.session.failure()
+    }
+
+    /// Gives the communicator up, from any thread: calls under way return, here and on all other ranks.
+    pub fn abort(&self) {
+        self.is_aborted.store(true, Ordering::SeqCst);
+        self.segment.bell().ring();
+        self.session.abort();
+    }
+
+    /// Says that this rank makes no more calls.
+    pub fn leave(&self) {
+        self.session.leave();
+    }
+
+    /// What each rank has passed, by rank. All ranks have to take part.
+    ///
+    /// # Errors
+    /// A [`Failure`], as [`Session::exchange`] has it.
+    pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        self.session.exchange(bytes)
+    }
+
+    fn aborted(&self) -> Failure {
+        Failure::new(Cause::Aborted, "the communicator was aborted").of_rank(self.rank)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
