@@ -6,6 +6,7 @@ mod peers;
 pub use group::{Operation, run};
 
 use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::executor::exchange::Line;
 use crate::executor::ports::Ports;
 use crate::plan::library::Library;
 use crate::transport::shared::Segment;
@@ -26,20 +27,17 @@ pub struct Communicator {
     transports: Vec<&'static str>,
     /// Ranks of this host.
     neighbours: u32,
-    state: Mutex<State>,
+    collectives: Mutex<Collectives>,
+    /// Messages to each rank and from each rank, in turn.
+    lines: Vec<Mutex<Line>>,
 }
 
-/// What only one thread at a time may use.
-struct State {
+/// What collectives use, one after the other.
+struct Collectives {
     ports: Ports,
     library: Library,
-    /// The number of the next collective.
-    next_call: u32,
-    /// Messages that have been sent to each peer and received from it.
-    sent: Vec<u32>,
-    received: Vec<u32>,
-    /// Steps of any calls so far.
-    progress: u64,
+    /// The number of the next one.
+    next: u32,
 }
 
 impl Communicator {
@@ -56,14 +54,9 @@ impl Communicator {
     ) -> Result<Communicator, Failure> {
         let peers::Joined { session, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
         let transports = peers.iter().map(|peer| peer.name()).collect();
-        let state = State {
-            ports: Ports::new(peers),
-            library,
-            next_call: 0,
-            sent: vec![0; ranks as usize],
-            received: vec![0; ranks as usize],
-            progress: 0,
-        };
+        let both = (0..).zip(&peers).flat_map(|(rank, peer)| [(rank, peer), (rank, peer)]);
+        let lines = both.map(|(rank, peer)| Mutex::new(Line::new(peer.clone(), rank))).collect();
+        let collectives = Mutex::new(Collectives { ports: Ports::new(peers), library, next: 0 });
         Ok(Communicator {
             rank,
             ranks,
@@ -73,7 +66,8 @@ impl Communicator {
             is_aborted: AtomicBool::new(false),
             transports,
             neighbours,
-            state: Mutex::new(state),
+            collectives,
+            lines,
         })
     }
 
@@ -124,7 +118,13 @@ impl Communicator {
         Failure::new(Cause::Aborted, "the communicator was aborted").of_rank(self.rank)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Messages to a rank, or from it.
+    fn line(&self, rank: u32, is_sent: bool) -> usize {
+        2 * rank as usize + usize::from(!is_sent)
     }
+}
+
+/// What a lock protects, also after a panic: the communicator is of no use then, but says so by itself.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
