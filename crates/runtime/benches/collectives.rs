@@ -29,7 +29,11 @@ fn main() {
         member(&UniqueId::from_bytes(bytes[..].try_into().unwrap()).unwrap(), rank, ranks);
         return;
     }
-    println!("copy of 64 MiB: {:.1} GB/s; of 128 KiB, over and over: {:.1} GB/s", copy_rate(64 << 20), copy_rate(128 << 10));
+    println!(
+        "copy of 64 MiB: {:.1} GB/s; of 128 KiB, over and over: {:.1} GB/s",
+        copy_rate(64 << 20),
+        copy_rate(128 << 10)
+    );
     for ranks in [2, 4] {
         let id = UniqueId::create(&options()).unwrap();
         let bytes: [u8; ID_BYTES] = *id.as_bytes();
@@ -60,7 +64,10 @@ fn member(id: &UniqueId, rank: u32, ranks: u32) {
     let communicator = Arc::new(Communicator::join(id, rank, ranks, &options(), Library::default()).unwrap());
     let arithmetic = Arithmetic::new(DataType::Float32, Reduction::Sum, ranks).unwrap();
     if rank == 0 {
-        println!("{ranks} ranks, all-reduce of float32, in place\n{:>12} {:>12} {:>10} {:>10}", "bytes", "median us", "least us", "GB/s");
+        println!(
+            "{ranks} ranks, all-reduce of float32, in place\n{:>12} {:>12} {:>10} {:>10}",
+            "bytes", "median us", "least us", "GB/s"
+        );
     }
     for bytes in SIZES {
         let mut vector = vec![0.0f32; bytes / 4];

@@ -5,12 +5,11 @@
 //! asked for; messages between two ranks as well, in each direction. Everything else is under way at once.
 
 use super::{Collectives, Communicator, locked};
-use crate::bootstrap::{Cause, Failure, Request};
+use crate::bootstrap::{Cause, Failure, Request, clock};
 use crate::executor::collective::Collective;
 use crate::executor::exchange::{Exchange, Line, Side};
 use crate::executor::{Asked, Buffers, Progress};
 use crate::value::Arithmetic;
-use rustix::thread::futex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard};
 use std::thread;
@@ -124,7 +123,7 @@ fn drive(lots: &mut [Lot<'_>]) {
             idle = None;
             continue;
         }
-        let now = Instant::now();
+        let now = clock::now();
         let since = *idle.get_or_insert(now);
         if now - since < spin {
             std::hint::spin_loop();
@@ -179,7 +178,8 @@ impl<'a> Lot<'a> {
         }
         let has_collectives = operations.clone().any(|operation| matches!(operation, Operation::Collective { .. }));
         let shared = has_collectives.then(|| locked(&communicator.collectives));
-        let lines = lines.into_keys().map(|line| (line, (locked(&communicator.lines[line]), VecDeque::new()))).collect();
+        let lines =
+            lines.into_keys().map(|line| (line, (locked(&communicator.lines[line]), VecDeque::new()))).collect();
         Ok(Lot {
             communicator,
             shared,

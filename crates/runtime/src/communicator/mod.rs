@@ -8,7 +8,9 @@ pub use group::{Operation, run};
 use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
 use crate::executor::exchange::Line;
 use crate::executor::ports::Ports;
+use crate::plan::Verified;
 use crate::plan::library::Library;
+use crate::plan::planner::{self, Wish};
 use crate::transport::shared::Segment;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -53,6 +55,8 @@ impl Communicator {
         library: Library,
     ) -> Result<Communicator, Failure> {
         let peers::Joined { session, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
+        let mut library = library;
+        library.add_for_large(planned(&session)?);
         let transports = peers.iter().map(|peer| peer.name()).collect();
         let both = (0..).zip(&peers).flat_map(|(rank, peer)| [(rank, peer), (rank, peer)]);
         let lines = both.map(|(rank, peer)| Mutex::new(Line::new(peer.clone(), rank))).collect();
@@ -122,6 +126,22 @@ impl Communicator {
     fn line(&self, rank: u32, is_sent: bool) -> usize {
         2 * rank as usize + usize::from(!is_sent)
     }
+}
+
+/// The plans of the planner, if any rank wants some. The first rank that does asks for all.
+fn planned(session: &Session) -> Result<Vec<Verified>, Failure> {
+    let wish = Wish::from_environment();
+    let wishes = session.exchange(&[u8::from(wish.is_some())])?;
+    let Some(first) = wishes.iter().position(|wish| wish == &[1]) else { return Ok(Vec::new()) };
+    let answer = match wish {
+        Some(wish) if first == session.rank() as usize => wish.plans(session.ranks()),
+        _ => Ok(Vec::new()),
+    };
+    let text = serde_json::to_vec(&answer).map_err(|error| Failure::new(Cause::System, error.to_string()))?;
+    let answers = session.exchange(&text)?;
+    let answer: Result<Vec<String>, Failure> = serde_json::from_slice(&answers[first])
+        .map_err(|error| Failure::new(Cause::System, format!("what the planner found cannot be read: {error}")))?;
+    planner::verified(&answer?, session.ranks())
 }
 
 /// What a lock protects, also after a panic: the communicator is of no use then, but says so by itself.

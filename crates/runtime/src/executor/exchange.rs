@@ -3,7 +3,6 @@
 //! They use lane 0. Messages between two ranks match in the order in which they are sent and received.
 
 use super::Progress;
-use super::ports::Ports;
 use crate::bootstrap::{Cause, Failure};
 use crate::transport::ring::{Label, Reader, SLOT_BYTES, Writer};
 use crate::transport::{Lane, Peer};

@@ -6,6 +6,7 @@
 //! plan that could wait forever is refused before anything is sent.
 
 pub mod library;
+pub mod planner;
 
 use crate::bootstrap::{Cause, Failure};
 use crate::transport::ring::{SLOT_BYTES, SLOTS};
