@@ -15,4 +15,4 @@
 
 pub mod bootstrap;
 pub mod transport;
-
+pub mod value;
