@@ -50,6 +50,7 @@ fn main() {
 }
 
 /// Bytes per nanosecond.
+#[expect(clippy::disallowed_methods, reason = "a benchmark reports wall time")]
 fn copy_rate(bytes: usize) -> f64 {
     let (from, mut to) = (vec![1u8; bytes], vec![0u8; bytes]);
     let times = (1 << 30) / bytes;
@@ -60,6 +61,7 @@ fn copy_rate(bytes: usize) -> f64 {
     (times * bytes) as f64 / start.elapsed().as_nanos() as f64
 }
 
+#[expect(clippy::disallowed_methods, reason = "a benchmark reports wall time")]
 fn member(id: &UniqueId, rank: u32, ranks: u32) {
     let communicator = Arc::new(Communicator::join(id, rank, ranks, &options(), Library::default()).unwrap());
     let arithmetic = Arithmetic::new(DataType::Float32, Reduction::Sum, ranks).unwrap();
@@ -72,7 +74,7 @@ fn member(id: &UniqueId, rank: u32, ranks: u32) {
     for bytes in SIZES {
         let mut vector = vec![0.0f32; bytes / 4];
         let count = vector.len() as u64;
-        let mut call = |vector: &mut [f32]| {
+        let call = |vector: &mut [f32]| {
             let operation = Operation::Collective {
                 kind: Kind::AllReduce,
                 root: 0,

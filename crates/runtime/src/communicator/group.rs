@@ -9,7 +9,7 @@ use crate::bootstrap::{Cause, Failure, Request, clock};
 use crate::executor::collective::Collective;
 use crate::executor::exchange::{Exchange, Line, Side};
 use crate::executor::{Asked, Buffers, Progress};
-use crate::value::Arithmetic;
+use crate::value::{Arithmetic, DataType, Reduction};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard};
 use std::thread;
@@ -305,9 +305,13 @@ impl<'a> Lot<'a> {
     }
 }
 
-/// What all ranks have to ask for alike.
+/// Stands for the code of a reduction with a factor, which ranks may number as they like.
+const WITH_FACTOR: u32 = 5;
+
+/// What all ranks have to ask for alike. The factor of a reduction is each rank's own.
 fn request(kind: Kind, root: u32, count: u64, arithmetic: Arithmetic, plan: u64) -> Request {
-    let reduction = if kind.is_summed() { u64::from(arithmetic.code()) } else { 0 };
+    let code = arithmetic.reduction().code().unwrap_or(WITH_FACTOR);
+    let reduction = if kind.is_summed() { u64::from(code) } else { 0 };
     let words = [kind as u64, u64::from(root) << 32 | reduction, count, arithmetic.data_type().code().into()];
     Request { digest: words.iter().fold(plan, |digest, word| mixed(digest, *word)), words, text: described }
 }
@@ -323,8 +327,8 @@ fn mixed(digest: u64, word: u64) -> u64 {
 /// E.g. `all-reduce of 1024 float32 (sum)`.
 fn described(words: &[u64; 4]) -> String {
     let kind = Kind::ALL[words[0] as usize];
-    let data_type = crate::value::DataType::from_code(words[3] as u32).map_or("elements", |t| t.name());
-    let reduction = Arithmetic::name_of(words[1] as u32);
+    let data_type = DataType::from_code(words[3] as u32).map_or("elements", DataType::name);
+    let reduction = Reduction::from_code(words[1] as u32).map_or("premul_sum", Reduction::name);
     let text = format!("{kind} of {} {data_type}", words[2]);
     match (kind.is_summed(), kind.is_rooted()) {
         (true, true) => format!("{text} ({reduction}, root {})", words[1] >> 32),

@@ -10,7 +10,7 @@ use syncline_collective::{Algorithm, Kind};
 ///
 /// A plan is kept by collective, root and size class (the power of two of the vector's bytes); the ranks are those of the
 /// communicator.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Library {
     /// Plans that go before algorithms, each from a number of bytes on.
     given: Vec<(u64, Arc<Verified>)>,
