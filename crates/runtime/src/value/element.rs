@@ -158,7 +158,7 @@ macro_rules! integers {
 integers! {
     i8: |number, ranks| quotient(number, ranks) as i8,
     u8: |number, ranks| quotient(number, ranks) as u8,
-    i32: |number, ranks| quotient(number, ranks),
+    i32: quotient,
     u32: |number: u32, ranks| number / ranks,
     i64: |number: i64, ranks| number / i64::from(ranks),
     u64: |number: u64, ranks| number / u64::from(ranks),

@@ -71,31 +71,29 @@ pub fn agree(reference: &Reference, a: u64, b: u64) -> bool {
 
 /// Compares everything that can be done with pairs of elements with the reference.
 pub fn compare(data_type: DataType, ranks: u32, factor: u64, received: &[u64], local: &[u64]) {
-    let mut reference = Reference::new(data_type);
+    let reference = Reference::new(data_type);
     for reduction in reductions(data_type, factor) {
+        let inputs: Vec<u64> = local.iter().map(|&local| reference.scaled(reduction, ranks, local)).collect();
+        let pairs = |local: &[u64]| -> Vec<u64> {
+            let pairs = received.iter().zip(local);
+            pairs.map(|(&received, &local)| reference.reduced(reduction, received, local)).collect()
+        };
+        let (plain, first_use) = (pairs(local), pairs(&inputs));
+        let ends: Vec<u64> = local.iter().map(|&local| reference.divided(reduction, ranks, local)).collect();
         for instructions in instructions() {
             let arithmetic = Arithmetic::with(instructions, data_type, reduction, ranks).expect("a factor of the type");
-            let results = [
-                reduced(&arithmetic, received, local),
-                reduced_scaled(&arithmetic, received, local),
-                scaled(&arithmetic, local),
-                divided(&arithmetic, local),
-            ];
-            for (i, (&received, &local)) in received.iter().zip(local).enumerate() {
-                let input = reference.scaled(reduction, ranks, local);
-                let expected = [
-                    reference.reduced(reduction, received, local),
-                    reference.reduced(reduction, received, input),
-                    input,
-                    reference.divided(reduction, ranks, local),
-                ];
-                for (name, (result, expected)) in
-                    ["reduce", "reduce_scaled", "scale", "divide"].iter().zip(results.iter().zip(expected))
-                {
+            for (name, expected, results) in [
+                ("reduce", &plain, reduced(&arithmetic, received, local)),
+                ("reduce_scaled", &first_use, reduced_scaled(&arithmetic, received, local)),
+                ("scale", &inputs, scaled(&arithmetic, local)),
+                ("divide", &ends, divided(&arithmetic, local)),
+            ] {
+                for (i, (&result, &expected)) in results.iter().zip(expected).enumerate() {
                     assert!(
-                        agree(&reference, result[i], expected),
-                        "{name} {arithmetic:?} ({instructions:?}): {received:#x}, {local:#x} gives {:#x}, not {expected:#x}",
-                        result[i]
+                        agree(&reference, result, expected),
+                        "{name} {arithmetic:?} ({instructions:?}): {:#x}, {:#x} gives {result:#x}, not {expected:#x}",
+                        received[i],
+                        local[i]
                     );
                 }
             }
@@ -145,7 +143,7 @@ fn top(data_type: DataType) -> u64 {
 fn all_pairs_of_all_types_of_one_byte() {
     let (received, local): (Vec<u64>, Vec<u64>) = (0..65_536u64).map(|pair| (pair >> 8, pair & 0xff)).unzip();
     for data_type in DataType::ALL.into_iter().filter(|one| one.size() == 1) {
-        for (ranks, factor) in [(1, 0x00), (3, 0x38), (8, 0x80), (7, 0xc1), (200, 0x7e), (1023, 0x05), (1024, 0x7f)] {
+        for (ranks, factor) in [(1, 0x00), (3, 0x38), (200, 0xc1), (1024, 0x7f)] {
             compare(data_type, ranks, factor, &received, &local);
         }
     }

@@ -33,7 +33,7 @@ fn placed(content: &[u8], offset: usize) -> (Vec<u8>, usize) {
 fn check(arithmetic: &Arithmetic, ranks: u32, onto: Onto, offsets: [usize; 3], received: &[u64], local: &[u64]) {
     let data_type = arithmetic.data_type();
     let received = if onto == Onto::Both { local } else { received };
-    let mut reference = Reference::new(data_type);
+    let reference = Reference::new(data_type);
     for (scaled, name) in [(false, "reduce"), (true, "reduce_scaled")] {
         let (mut result, at) = placed(&bytes(data_type, &vec![0; local.len()]), offsets[0]);
         let (mut received_memory, received_at) = placed(&bytes(data_type, received), offsets[1]);
@@ -116,7 +116,7 @@ fn changes_elsewhere_at_any_address() {
                     let size = length * data_type.size();
                     // SAFETY: each operand begins within its memory and ends before its end.
                     unsafe { arithmetic.scale(to.as_mut_ptr().add(to_at), from.as_ptr().add(from_at), size) };
-                    let mut reference = Reference::new(data_type);
+                    let reference = Reference::new(data_type);
                     for (&local, result) in local.iter().zip(elements(data_type, &to[to_at..to_at + size])) {
                         let expected = reference.scaled(reduction, 5, local);
                         assert!(agree(&reference, result, expected), "{arithmetic:?} {local:#x}: {result:#x}");
@@ -175,7 +175,7 @@ proptest! {
         let reduction = reductions(data_type, factor).nth(reduction).expect("there are six");
         let instructions = if vectors { instructions().last() } else { instructions().next() };
         let arithmetic = Arithmetic::with(instructions.expect("one"), data_type, reduction, ranks).expect("of the type");
-        let mut reference = Reference::new(data_type);
+        let reference = Reference::new(data_type);
         let size = length * data_type.size();
         let first: Vec<u64> = (0..length).map(|_| random.element(data_type)).collect();
         let mut expected: Vec<u64> = first.iter().map(|&one| reference.scaled(reduction, ranks, one)).collect();
