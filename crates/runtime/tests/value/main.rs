@@ -106,7 +106,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// Any bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -117,12 +117,12 @@ impl Random {
     pub fn element(&mut self, data_type: DataType) -> u64 {
         let bits = 8 * data_type.size() as u32;
         let all = u64::MAX >> (64 - bits);
-        match self.next() % 8 {
-            0 => self.next() % 5,
-            1 => all.wrapping_sub(self.next() % 5) & all,
-            2 => (1 << (bits - 1)) + self.next() % 5,
-            3 if data_type.is_float() => top(data_type).wrapping_add(self.next() % 5).wrapping_sub(2),
-            _ => self.next() & all,
+        match self.bits() % 8 {
+            0 => self.bits() % 5,
+            1 => all.wrapping_sub(self.bits() % 5) & all,
+            2 => (1 << (bits - 1)) + self.bits() % 5,
+            3 if data_type.is_float() => top(data_type).wrapping_add(self.bits() % 5).wrapping_sub(2),
+            _ => self.bits() & all,
         }
     }
 }

@@ -90,7 +90,7 @@ fn any_length_onto_either_operand_at_any_address() {
         for length in (0..=70).chain([127, 128, 129, 200]) {
             let received: Vec<u64> = (0..length).map(|_| random.element(data_type)).collect();
             let local: Vec<u64> = (0..length).map(|_| random.element(data_type)).collect();
-            let offsets = [random.next(), random.next(), random.next()].map(|offset| offset as usize % 64);
+            let offsets = [random.bits(), random.bits(), random.bits()].map(|offset| offset as usize % 64);
             for reduction in reductions(data_type, random.element(data_type)) {
                 for instructions in instructions() {
                     let arithmetic = Arithmetic::with(instructions, data_type, reduction, 5).expect("of the type");
@@ -111,8 +111,8 @@ fn changes_elsewhere_at_any_address() {
             for reduction in reductions(data_type, random.element(data_type)) {
                 for instructions in instructions() {
                     let arithmetic = Arithmetic::with(instructions, data_type, reduction, 5).expect("of the type");
-                    let (from, from_at) = placed(&bytes(data_type, &local), random.next() as usize % 64);
-                    let (mut to, to_at) = placed(&vec![0; length * data_type.size()], random.next() as usize % 64);
+                    let (from, from_at) = placed(&bytes(data_type, &local), random.bits() as usize % 64);
+                    let (mut to, to_at) = placed(&vec![0; length * data_type.size()], random.bits() as usize % 64);
                     let size = length * data_type.size();
                     // SAFETY: each operand begins within its memory and ends before its end.
                     unsafe { arithmetic.scale(to.as_mut_ptr().add(to_at), from.as_ptr().add(from_at), size) };
