@@ -1,8 +1,8 @@
 //! How fast blocks of 128 KiB are reduced, beside a copy of them.
 //!
-//! `cargo bench -p syncline-runtime --bench value [-- float32 ...]`. A block is reduced in place (received onto local), as a step of a program does it. GB/s are
-//! 10^9 bytes of the block per second of wall time, the best of several trials: a copy reads them once and writes them once, a reduction
-//! reads two blocks and writes one.
+//! `cargo bench -p syncline-runtime --bench value [-- float32 ...]`. A block is reduced in place (received onto
+//! local), as a step of a program does it. GB/s are 10^9 bytes of the block per second of wall time, the best of
+//! several trials: a copy reads them once and writes them once, a reduction reads two blocks and writes one.
 
 use std::hint::black_box;
 use syncline_runtime::value::{Arithmetic, DataType, Instructions, Reduction, Scalar};

@@ -58,8 +58,7 @@ impl Bell {
     /// Sleeps until the bell rings, unless it has rung since `count` was read, or until the time is over.
     pub fn sleep(&self, count: u32, most: Duration) {
         if self.lie_down(count) {
-            let most =
-                rustix::time::Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
+            let most = rustix::time::Timespec { tv_sec: most.as_secs() as i64, tv_nsec: i64::from(most.subsec_nanos()) };
             // Woken, rung meanwhile, interrupted or late: in all cases the caller looks again.
             let _ = futex::wait(&self.rung, futex::Flags::empty(), count, Some(&most));
         }

@@ -1,4 +1,5 @@
-//! Reductions on memory against a slow reference, on all values of small types, all placements in memory, and by hand at the edges.
+//! Reductions on memory against a slow reference, on all values of small types, all placements in memory, and by hand
+//! at the edges.
 
 mod edges;
 mod placement;
@@ -101,7 +102,8 @@ pub fn compare(data_type: DataType, ranks: u32, factor: u64, received: &[u64], l
     }
 }
 
-/// A generator of elements that is the same in each run (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+/// A generator of elements that is the same in each run (Steele, Lea, Flood: Fast splittable pseudorandom number
+/// generators, 2014).
 pub struct Random(pub u64);
 
 impl Random {

@@ -174,7 +174,7 @@ proptest! {
         let factor = random.element(data_type);
         let reduction = reductions(data_type, factor).nth(reduction).expect("there are six");
         let instructions = if vectors { instructions().last() } else { instructions().next() };
-        let arithmetic = Arithmetic::with(instructions.expect("one"), data_type, reduction, ranks).expect("of the type");
+        let arithmetic = Arithmetic::with(instructions.expect("one"), data_type, reduction, ranks).expect("fits");
         let reference = Reference::new(data_type);
         let size = length * data_type.size();
         let first: Vec<u64> = (0..length).map(|_| random.element(data_type)).collect();
@@ -208,7 +208,8 @@ proptest! {
     fn extremes_have_no_order(code in 6u32..12, a: u64, b: u64, c: u64, larger: bool) {
         let data_type = DataType::from_code(code).expect("a code");
         let [a, b, c] = [a, b, c].map(|seed| Random(seed).element(data_type));
-        let arithmetic = Arithmetic::new(data_type, if larger { Reduction::Max } else { Reduction::Min }, 3).expect("ok");
+        let reduction = if larger { Reduction::Max } else { Reduction::Min };
+        let arithmetic = Arithmetic::new(data_type, reduction, 3).expect("three ranks");
         let of = |a: u64, b: u64| crate::reduced(&arithmetic, &[a], &[b])[0];
         let reference = Reference::new(data_type);
         prop_assert!(agree(&reference, of(a, b), of(b, a)));

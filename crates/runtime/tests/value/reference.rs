@@ -1,5 +1,5 @@
-//! Reductions of single elements, slowly and by other means than the library: integers in `i128`, small floating-point numbers by looking the
-//! nearest one up in a table of all of them.
+//! Reductions of single elements, slowly and by other means than the library: integers in `i128`, small
+//! floating-point numbers by looking the nearest one up in a table of all of them.
 
 use syncline_runtime::value::{DataType, Reduction, Scalar};
 
@@ -143,7 +143,8 @@ impl Reference {
         }
     }
 
-    /// The element of a number. For `f32` it has been rounded to `f64` before, which does no harm: that has more than twice as many bits.
+    /// The element of a number. For `f32` it has been rounded to `f64` before, which does no harm: that has more than
+    /// twice as many bits.
     fn rounded(&self, number: f64) -> u64 {
         match self.data_type {
             DataType::Float32 => u64::from((number as f32).to_bits()),
