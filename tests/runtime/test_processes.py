@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ import numpy.typing as npt
 import pytest
 
 from support import processes
-from syncline.__main__ import main
+from support.command import Ended
 from syncline.runtime import library, measured, predicted
 from syncline.runtime.library import Communicator, DataType, Reduction, RuntimeFailure
 
+Command = Callable[..., Ended]
 EPSILON = float(np.finfo(np.float32).eps)
 
 
@@ -35,7 +37,7 @@ def summed(communicator: Communicator, elements: int) -> npt.NDArray[np.float32]
 
 
 def stated_sum(ranks: int, elements: int) -> npt.NDArray[np.float32]:
-    """The order of addition of direct all-reduces: block `b` is summed from rank `b` downwards, and blocks are equal but for
+    """The order of addition of direct all-reduces: block `b` is summed from rank `b` downwards. Blocks are equal but for
     one element.
     """
     inputs = [vector(rank, elements) for rank in range(ranks)]
@@ -144,16 +146,17 @@ def with_plan(communicator: Communicator, identity: bytes, plan: str) -> bool:
     return bool(np.all(np.abs(result - total) <= (communicator.ranks - 1) * EPSILON * size))
 
 
-def test_trees_of_the_planner_move_real_bytes(tmp_path: Path) -> None:
+def test_trees_of_the_planner_move_real_bytes(syncline_command: Command, tmp_path: Path) -> None:
     plan = tmp_path / "trees.json"
     what = ["trees", "--machine", "dgx1v", "--gpus", "1,4,5", "--collective", "all-reduce", "--format", "plan"]
-    assert main([*what, "--size", "1MB", "-o", str(plan)]) == 0
+    assert syncline_command(*what, "--size", "1MB", "-o", str(plan)).status == 0
     assert processes.ranks(with_plan, 3, library.new_identity(), str(plan)) == [True] * 3
 
 
-def test_a_wrong_plan_is_never_carried_out(tmp_path: Path) -> None:
+def test_a_wrong_plan_is_never_carried_out(syncline_command: Command, tmp_path: Path) -> None:
     plan = tmp_path / "wrong.json"
-    assert main(["export", "all-reduce", "--algorithm", "direct", "--ranks", "2", "-o", str(plan)]) == 0
+    what = ["export", "all-reduce", "--algorithm", "direct", "--ranks", "2"]
+    assert syncline_command(*what, "-o", str(plan)).status == 0
     text = plan.read_text()
     assert '"rrc"' in text
     plan.write_text(text.replace('"rrc"', '"r"'))
@@ -183,15 +186,12 @@ def test_a_rank_that_is_stopped_is_named() -> None:
     assert answers == ["rank 1 hangs"]
 
 
-def executed(capsys: pytest.CaptureFixture[str], *more: str) -> Any:
-    assert main(["bench", "all-reduce", "--execute", "--sizes", "1KiB:64KiB:x2", "--json", *more]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_measurements_stand_beside_predictions(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_measurements_stand_beside_predictions(syncline_command: Command, tmp_path: Path) -> None:
     page = tmp_path / "measured.html"
-    document = executed(capsys, "--html", str(page))
-    rows = document["rows"]
+    what = ["bench", "all-reduce", "--execute", "--sizes", "1KiB:64KiB:x2", "--html", str(page), "--json"]
+    ended = syncline_command(*what)
+    assert ended.status == 0, ended.err
+    rows = json.loads(ended.out)["rows"]
     assert [row["size_bytes"] for row in rows] == [2**power for power in range(10, 17)]
     assert all(row["wrong"] == 0 and row["time_s"] > 0 and row["predicted_s"] > 0 for row in rows)
     assert [row["is_fitted_on"] for row in rows] == [True, False] * 3 + [True]

@@ -17,7 +17,7 @@ Body = Callable[..., Any]
 
 
 def ranks(body: Body, count: int, *arguments: Any, environment: dict[str, str] | None = None) -> list[Any]:
-    """What a function of a module returns in each process, which it is called in with a communicator of its own. What it
+    """What a function of a module returns in each process, where it is called with a communicator of its own. What it
     raises is raised here.
     """
     return _each(_member, count, body, new_identity(), arguments, environment=environment)

@@ -199,7 +199,8 @@ fn zeros_have_signs() {
     }
 }
 
-/// NCCL widens 8 bits to binary16, works there, and converts back; the library does it in `f32`. For all pairs that is the same.
+/// NCCL widens 8 bits to binary16, works there, and converts back; the library does it in `f32`. For all pairs that
+/// is the same.
 #[test]
 fn eight_bits_as_nccl_does_it() {
     for data_type in [DataType::Float8E4M3, DataType::Float8E5M2] {

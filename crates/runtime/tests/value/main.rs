@@ -1,4 +1,5 @@
-//! Reductions on memory against a slow reference, on all values of small types, all placements in memory, and by hand at the edges.
+//! Reductions on memory against a slow reference, on all values of small types, all placements in memory, and by hand
+//! at the edges.
 
 mod edges;
 mod placement;
@@ -71,31 +72,29 @@ pub fn agree(reference: &Reference, a: u64, b: u64) -> bool {
 
 /// Compares everything that can be done with pairs of elements with the reference.
 pub fn compare(data_type: DataType, ranks: u32, factor: u64, received: &[u64], local: &[u64]) {
-    let mut reference = Reference::new(data_type);
+    let reference = Reference::new(data_type);
     for reduction in reductions(data_type, factor) {
+        let inputs: Vec<u64> = local.iter().map(|&local| reference.scaled(reduction, ranks, local)).collect();
+        let pairs = |local: &[u64]| -> Vec<u64> {
+            let pairs = received.iter().zip(local);
+            pairs.map(|(&received, &local)| reference.reduced(reduction, received, local)).collect()
+        };
+        let (plain, first_use) = (pairs(local), pairs(&inputs));
+        let ends: Vec<u64> = local.iter().map(|&local| reference.divided(reduction, ranks, local)).collect();
         for instructions in instructions() {
             let arithmetic = Arithmetic::with(instructions, data_type, reduction, ranks).expect("a factor of the type");
-            let results = [
-                reduced(&arithmetic, received, local),
-                reduced_scaled(&arithmetic, received, local),
-                scaled(&arithmetic, local),
-                divided(&arithmetic, local),
-            ];
-            for (i, (&received, &local)) in received.iter().zip(local).enumerate() {
-                let input = reference.scaled(reduction, ranks, local);
-                let expected = [
-                    reference.reduced(reduction, received, local),
-                    reference.reduced(reduction, received, input),
-                    input,
-                    reference.divided(reduction, ranks, local),
-                ];
-                for (name, (result, expected)) in
-                    ["reduce", "reduce_scaled", "scale", "divide"].iter().zip(results.iter().zip(expected))
-                {
+            for (name, expected, results) in [
+                ("reduce", &plain, reduced(&arithmetic, received, local)),
+                ("reduce_scaled", &first_use, reduced_scaled(&arithmetic, received, local)),
+                ("scale", &inputs, scaled(&arithmetic, local)),
+                ("divide", &ends, divided(&arithmetic, local)),
+            ] {
+                for (i, (&result, &expected)) in results.iter().zip(expected).enumerate() {
                     assert!(
-                        agree(&reference, result[i], expected),
-                        "{name} {arithmetic:?} ({instructions:?}): {received:#x}, {local:#x} gives {:#x}, not {expected:#x}",
-                        result[i]
+                        agree(&reference, result, expected),
+                        "{name} {arithmetic:?} ({instructions:?}): {:#x}, {:#x} gives {result:#x}, not {expected:#x}",
+                        received[i],
+                        local[i]
                     );
                 }
             }
@@ -103,12 +102,13 @@ pub fn compare(data_type: DataType, ranks: u32, factor: u64, received: &[u64], l
     }
 }
 
-/// A generator of elements that is the same in each run (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
+/// A generator of elements that is the same in each run (Steele, Lea, Flood: Fast splittable pseudorandom number
+/// generators, 2014).
 pub struct Random(pub u64);
 
 impl Random {
     /// Any bits.
-    pub fn next(&mut self) -> u64 {
+    pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -119,12 +119,12 @@ impl Random {
     pub fn element(&mut self, data_type: DataType) -> u64 {
         let bits = 8 * data_type.size() as u32;
         let all = u64::MAX >> (64 - bits);
-        match self.next() % 8 {
-            0 => self.next() % 5,
-            1 => all.wrapping_sub(self.next() % 5) & all,
-            2 => (1 << (bits - 1)) + self.next() % 5,
-            3 if data_type.is_float() => top(data_type).wrapping_add(self.next() % 5).wrapping_sub(2),
-            _ => self.next() & all,
+        match self.bits() % 8 {
+            0 => self.bits() % 5,
+            1 => all.wrapping_sub(self.bits() % 5) & all,
+            2 => (1 << (bits - 1)) + self.bits() % 5,
+            3 if data_type.is_float() => top(data_type).wrapping_add(self.bits() % 5).wrapping_sub(2),
+            _ => self.bits() & all,
         }
     }
 }
@@ -145,7 +145,7 @@ fn top(data_type: DataType) -> u64 {
 fn all_pairs_of_all_types_of_one_byte() {
     let (received, local): (Vec<u64>, Vec<u64>) = (0..65_536u64).map(|pair| (pair >> 8, pair & 0xff)).unzip();
     for data_type in DataType::ALL.into_iter().filter(|one| one.size() == 1) {
-        for (ranks, factor) in [(1, 0x00), (3, 0x38), (8, 0x80), (7, 0xc1), (200, 0x7e), (1023, 0x05), (1024, 0x7f)] {
+        for (ranks, factor) in [(1, 0x00), (3, 0x38), (200, 0xc1), (1024, 0x7f)] {
             compare(data_type, ranks, factor, &received, &local);
         }
     }

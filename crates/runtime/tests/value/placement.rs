@@ -33,7 +33,7 @@ fn placed(content: &[u8], offset: usize) -> (Vec<u8>, usize) {
 fn check(arithmetic: &Arithmetic, ranks: u32, onto: Onto, offsets: [usize; 3], received: &[u64], local: &[u64]) {
     let data_type = arithmetic.data_type();
     let received = if onto == Onto::Both { local } else { received };
-    let mut reference = Reference::new(data_type);
+    let reference = Reference::new(data_type);
     for (scaled, name) in [(false, "reduce"), (true, "reduce_scaled")] {
         let (mut result, at) = placed(&bytes(data_type, &vec![0; local.len()]), offsets[0]);
         let (mut received_memory, received_at) = placed(&bytes(data_type, received), offsets[1]);
@@ -90,7 +90,7 @@ fn any_length_onto_either_operand_at_any_address() {
         for length in (0..=70).chain([127, 128, 129, 200]) {
             let received: Vec<u64> = (0..length).map(|_| random.element(data_type)).collect();
             let local: Vec<u64> = (0..length).map(|_| random.element(data_type)).collect();
-            let offsets = [random.next(), random.next(), random.next()].map(|offset| offset as usize % 64);
+            let offsets = [random.bits(), random.bits(), random.bits()].map(|offset| offset as usize % 64);
             for reduction in reductions(data_type, random.element(data_type)) {
                 for instructions in instructions() {
                     let arithmetic = Arithmetic::with(instructions, data_type, reduction, 5).expect("of the type");
@@ -111,12 +111,12 @@ fn changes_elsewhere_at_any_address() {
             for reduction in reductions(data_type, random.element(data_type)) {
                 for instructions in instructions() {
                     let arithmetic = Arithmetic::with(instructions, data_type, reduction, 5).expect("of the type");
-                    let (from, from_at) = placed(&bytes(data_type, &local), random.next() as usize % 64);
-                    let (mut to, to_at) = placed(&vec![0; length * data_type.size()], random.next() as usize % 64);
+                    let (from, from_at) = placed(&bytes(data_type, &local), random.bits() as usize % 64);
+                    let (mut to, to_at) = placed(&vec![0; length * data_type.size()], random.bits() as usize % 64);
                     let size = length * data_type.size();
                     // SAFETY: each operand begins within its memory and ends before its end.
                     unsafe { arithmetic.scale(to.as_mut_ptr().add(to_at), from.as_ptr().add(from_at), size) };
-                    let mut reference = Reference::new(data_type);
+                    let reference = Reference::new(data_type);
                     for (&local, result) in local.iter().zip(elements(data_type, &to[to_at..to_at + size])) {
                         let expected = reference.scaled(reduction, 5, local);
                         assert!(agree(&reference, result, expected), "{arithmetic:?} {local:#x}: {result:#x}");
@@ -174,8 +174,8 @@ proptest! {
         let factor = random.element(data_type);
         let reduction = reductions(data_type, factor).nth(reduction).expect("there are six");
         let instructions = if vectors { instructions().last() } else { instructions().next() };
-        let arithmetic = Arithmetic::with(instructions.expect("one"), data_type, reduction, ranks).expect("of the type");
-        let mut reference = Reference::new(data_type);
+        let arithmetic = Arithmetic::with(instructions.expect("one"), data_type, reduction, ranks).expect("fits");
+        let reference = Reference::new(data_type);
         let size = length * data_type.size();
         let first: Vec<u64> = (0..length).map(|_| random.element(data_type)).collect();
         let mut expected: Vec<u64> = first.iter().map(|&one| reference.scaled(reduction, ranks, one)).collect();
@@ -208,7 +208,8 @@ proptest! {
     fn extremes_have_no_order(code in 6u32..12, a: u64, b: u64, c: u64, larger: bool) {
         let data_type = DataType::from_code(code).expect("a code");
         let [a, b, c] = [a, b, c].map(|seed| Random(seed).element(data_type));
-        let arithmetic = Arithmetic::new(data_type, if larger { Reduction::Max } else { Reduction::Min }, 3).expect("ok");
+        let reduction = if larger { Reduction::Max } else { Reduction::Min };
+        let arithmetic = Arithmetic::new(data_type, reduction, 3).expect("three ranks");
         let of = |a: u64, b: u64| crate::reduced(&arithmetic, &[a], &[b])[0];
         let reference = Reference::new(data_type);
         prop_assert!(agree(&reference, of(a, b), of(b, a)));

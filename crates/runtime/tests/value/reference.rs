@@ -1,7 +1,6 @@
-//! Reductions of single elements, slowly and by other means than the library: integers in `i128`, small floating-point numbers by looking the
-//! nearest one up in a table of all of them.
+//! Reductions of single elements, slowly and by other means than the library: integers in `i128`, small
+//! floating-point numbers by looking the nearest one up in a table of all of them.
 
-use std::collections::BTreeMap;
 use syncline_runtime::value::{DataType, Reduction, Scalar};
 
 /// A small floating-point format, written out.
@@ -88,8 +87,6 @@ impl Format {
 pub struct Reference {
     data_type: DataType,
     format: Option<Format>,
-    /// Results of small formats that have been looked up.
-    known: BTreeMap<u64, u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,7 +108,7 @@ impl Reference {
             DataType::Float8E5M2 => Some(Format::new((5, 2, 15), 0x7b, 0x7b, 0x7d)),
             _ => None,
         };
-        Reference { data_type, format, known: BTreeMap::new() }
+        Reference { data_type, format }
     }
 
     pub fn format(&self) -> &Format {
@@ -146,15 +143,13 @@ impl Reference {
         }
     }
 
-    /// The element of a number. For `f32` it has been rounded to `f64` before, which does no harm: that has more than twice as many bits.
-    fn rounded(&mut self, number: f64) -> u64 {
+    /// The element of a number. For `f32` it has been rounded to `f64` before, which does no harm: that has more than
+    /// twice as many bits.
+    fn rounded(&self, number: f64) -> u64 {
         match self.data_type {
             DataType::Float32 => u64::from((number as f32).to_bits()),
             DataType::Float64 => number.to_bits(),
-            _ => {
-                let format = self.format.as_ref().expect("a small floating-point format");
-                u64::from(*self.known.entry(number.to_bits()).or_insert_with(|| format.encode(number)))
-            }
+            _ => u64::from(self.format().encode(number)),
         }
     }
 
@@ -162,7 +157,7 @@ impl Reference {
         self.data_type.is_float() && self.number(element).is_nan()
     }
 
-    pub fn pair(&mut self, operation: Operation, received: u64, local: u64) -> u64 {
+    pub fn pair(&self, operation: Operation, received: u64, local: u64) -> u64 {
         if self.data_type.is_float() {
             let (a, b) = (self.number(received), self.number(local));
             return match operation {
@@ -186,7 +181,7 @@ impl Reference {
     }
 
     /// What inputs are multiplied by.
-    fn factor(&mut self, reduction: Reduction, ranks: u32) -> Option<u64> {
+    fn factor(&self, reduction: Reduction, ranks: u32) -> Option<u64> {
         match reduction {
             Reduction::PreMulSum(factor) => Some(element(factor)),
             // NCCL makes a `float` of 1/ranks and then an element of it; only `double` is an exception.
@@ -198,14 +193,14 @@ impl Reference {
         }
     }
 
-    pub fn scaled(&mut self, reduction: Reduction, ranks: u32, local: u64) -> u64 {
+    pub fn scaled(&self, reduction: Reduction, ranks: u32, local: u64) -> u64 {
         match self.factor(reduction, ranks) {
             Some(factor) => self.pair(Operation::Product, local, factor),
             None => local,
         }
     }
 
-    pub fn reduced(&mut self, reduction: Reduction, received: u64, local: u64) -> u64 {
+    pub fn reduced(&self, reduction: Reduction, received: u64, local: u64) -> u64 {
         let operation = match reduction {
             Reduction::Prod => Operation::Product,
             Reduction::Max => Operation::Larger,
