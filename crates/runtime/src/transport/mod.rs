@@ -7,6 +7,7 @@
 
 pub mod bell;
 pub mod ring;
+pub mod tcp;
 
 use crate::bootstrap::Failure;
 
