@@ -4,7 +4,7 @@ use crate::support::{all_reduce, each, failure_of, join, now, options, wait_for_
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::thread;
 use std::time::Duration;
 use syncline_runtime::bootstrap::{Cause, UniqueId};
@@ -38,7 +38,7 @@ fn answer(id: &UniqueId, bytes: &[u8]) -> Result<Vec<u8>, std::io::ErrorKind> {
     let mut stream = TcpStream::connect(id.server()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(2))).unwrap();
     // The server may have closed the connection before all is sent.
-    let _ = stream.write_all(bytes);
+    let _ = stream.write_all(bytes).and_then(|()| stream.shutdown(Shutdown::Write));
     let mut answer = Vec::new();
     match stream.read_to_end(&mut answer) {
         Ok(_) => Ok(answer),

@@ -234,6 +234,7 @@ fn ranks_judge_by_their_own_clocks_if_the_server_is_stopped() {
     let mut third = Process::here("wait", Some(&id), 2, 3, "0.5");
     let session = join(&id, 1, 3, &options(500, 20_000)).unwrap();
     first.line("joined");
+    third.line("joined");
     first.signal(Signal::STOP);
     session.begin(7, all_reduce(4)).unwrap();
     let failure = wait_for_failure(&session, 7, Some(2));

@@ -132,12 +132,18 @@ impl Engine {
             let sent = open.send()?;
             Ok(Moved { ring: received.ring || sent.ring, again: received.again || sent.again })
         });
-        let why = match both {
+        let (peer, rank) = (open.peer, self.session.rank());
+        let explained_by = now() + EXPLANATION;
+        match both {
             Ok(moved) => return moved,
-            Err(Broken::Closed) => "it has been closed".to_owned(),
-            Err(Broken::Because(why)) => why,
-        };
-        self.broken.push((open.peer, why, now() + EXPLANATION));
+            Err(Broken::Closed) => self.broken.push((peer, "it has been closed".to_owned(), explained_by)),
+            Err(Broken::Because(why)) => self.broken.push((peer, why, explained_by)),
+            Err(Broken::Malformed(what)) => {
+                let message = format!("rank {peer} has sent {what} to rank {rank}");
+                self.session.accuse(Failure::new(Cause::System, message).of_rank(peer));
+            }
+            Err(Broken::NoMemory(failure)) => self.session.accuse(failure.of_rank(rank)),
+        }
         *link = None;
         Moved { ring: true, again: false }
     }
@@ -215,7 +221,8 @@ impl Engine {
         }
         // Interrupted, most likely: all is looked at again.
         let _ = poll(&mut polled, poll_limit(now(), limit).as_ref());
-        kick.state.store(AWAKE, Ordering::SeqCst);
+        // Taking what others have put there, so as to see what they did before.
+        kick.state.swap(AWAKE, Ordering::SeqCst);
         if !polled[0].revents().is_empty() {
             // Only empties it.
             let _ = rustix::io::read(&kick.event, &mut [0_u8; 8]);

@@ -93,8 +93,12 @@ pub(super) struct Moved {
 pub(super) enum Broken {
     /// The peer has closed it, between two frames.
     Closed,
-    /// It is broken, or the peer has sent what is no frame.
+    /// It is broken.
     Because(String),
+    /// The peer has sent what makes no sense.
+    Malformed(&'static str),
+    /// There is no memory for a ring.
+    NoMemory(Failure),
 }
 
 /// The connection, for the I/O thread.
@@ -311,7 +315,7 @@ impl Link {
 
     /// Looks at what has been read, and publishes slots that are complete.
     fn distribute(&mut self, shared: &SharedLanes, moved: &mut Moved) -> Result<(), Broken> {
-        let malformed = |what: &str| Err(Broken::Because(format!("it has sent {what}")));
+        let malformed = |what| Err(Broken::Malformed(what));
         loop {
             if let Some((lane, label, filled)) = self.filling {
                 let Some(inbound) = self.inbound.get_mut(&lane) else { return malformed("a slot of no lane") };
@@ -345,7 +349,7 @@ impl Link {
                 },
                 Head::Slot { lane, label } => {
                     if !self.inbound.contains_key(&lane) {
-                        self.arrive(lane, shared).map_err(|failure| Broken::Because(failure.message))?;
+                        self.arrive(lane, shared).map_err(Broken::NoMemory)?;
                     }
                     if self.inbound.get(&lane).is_none_or(|inbound| inbound.held >= SLOTS || inbound.writer.room() == 0)
                     {
