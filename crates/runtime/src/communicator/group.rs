@@ -9,8 +9,7 @@ use crate::bootstrap::{Cause, Failure, Request};
 use crate::executor::collective::Collective;
 use crate::executor::exchange::{Exchange, Side};
 use crate::executor::{Asked, Buffers, Progress};
-use crate::value::Arithmetic;
-use rustix::thread::futex;
+use crate::value::{Arithmetic, Reduction};
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 use std::thread;
@@ -283,9 +282,12 @@ impl<'a> Lot<'a> {
     }
 }
 
+/// Stands for the code of a reduction with a factor, which may differ between ranks.
+const WITH_FACTOR: u32 = u32::MAX;
+
 /// What all ranks have to ask for alike.
 fn request(kind: Kind, root: u32, count: u64, arithmetic: Arithmetic, plan: u64) -> Request {
-    let reduction = if kind.is_summed() { u64::from(arithmetic.code()) } else { 0 };
+    let reduction = if kind.is_summed() { u64::from(arithmetic.reduction().code().unwrap_or(WITH_FACTOR)) } else { 0 };
     let words = [kind as u64, u64::from(root) << 32 | reduction, count, arithmetic.data_type().code().into()];
     Request { digest: words.iter().fold(plan, |digest, word| mixed(digest, *word)), words, text: described }
 }
@@ -302,7 +304,7 @@ fn mixed(digest: u64, word: u64) -> u64 {
 fn described(words: &[u64; 4]) -> String {
     let kind = Kind::ALL[words[0] as usize];
     let data_type = crate::value::DataType::from_code(words[3] as u32).map_or("elements", |t| t.name());
-    let reduction = Arithmetic::name_of(words[1] as u32);
+    let reduction = Reduction::from_code(words[1] as u32).map_or("premul_sum", |reduction| reduction.name());
     let text = format!("{kind} of {} {data_type}", words[2]);
     match (kind.is_summed(), kind.is_rooted()) {
         (true, true) => format!("{text} ({reduction}, root {})", words[1] >> 32),

@@ -9,7 +9,7 @@ use crate::bootstrap::Request;
 use crate::plan::Verified;
 use crate::transport::Peer;
 use crate::transport::shared::{Neighbour, Segment};
-use crate::value::Arithmetic;
+use crate::value::{Arithmetic, DataType, Reduction};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -124,8 +124,9 @@ fn one(
         Buffers { input: source.as_ptr().cast(), output: target.as_mut_ptr().cast() }
     };
     let asked = Asked { call, request: Request { digest: count as u64, words: [0; 4], text: |_| "a test".into() } };
+    let sum = Arithmetic::new(DataType::Float32, Reduction::Sum, ranks as u32).unwrap();
     // SAFETY: the buffers are of the right size and live on.
-    let mut collective = unsafe { Collective::new(plan.clone(), own, count as u64, Arithmetic, buffers, asked) };
+    let mut collective = unsafe { Collective::new(plan.clone(), own, count as u64, sum, buffers, asked) };
     loop {
         let rung = bell.count();
         match collective.poll(ports).unwrap() {
