@@ -57,7 +57,7 @@ pub fn has_compiler() -> bool {
 pub fn compile(output: &str, arguments: &[&str]) -> PathBuf {
     let output = unused(output);
     let compiled = Command::new("cc")
-        .args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
+        .args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
         .arg(here().join("include"))
         .arg("-o")
         .arg(&output)
