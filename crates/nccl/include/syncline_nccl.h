@@ -1,5 +1,5 @@
-/* What a C program needs to call libsyncline_nccl.so: the interface of NCCL 2.21.5, and of later versions where it says so.
-   Programs are normally compiled with NCCL's own header; this one is for the tests, and for machines without NCCL. */
+/* What a C program needs to call libsyncline_nccl.so: the interface of NCCL 2.21.5, and of later versions where it says
+   so. Programs are normally compiled with NCCL's own header; this one is for the tests, and for machines without NCCL. */
 #ifndef SYNCLINE_NCCL_H
 #define SYNCLINE_NCCL_H
 
@@ -63,7 +63,8 @@ typedef struct {
     int splitShare;
 } ncclConfig_t;
 
-#define SYNCLINE_NCCL_CONFIG {sizeof(ncclConfig_t), 0xcafebeefu, 22105, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, INT_MIN}
+#define SYNCLINE_NCCL_CONFIG {sizeof(ncclConfig_t), 0xcafebeefu, 22105, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, \
+                              INT_MIN}
 
 typedef struct {
     size_t size;

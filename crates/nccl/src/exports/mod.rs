@@ -1,7 +1,7 @@
 //! The functions of NCCL.
 //!
-//! [`lifecycle`] makes and leaves communicators, [`queries`] tells about them, [`collectives`] has what moves data, and [`newer`] what
-//! came after 2.21.5.
+//! [`lifecycle`] makes and leaves communicators, [`queries`] tells about them, [`collectives`] has what moves data,
+//! and [`newer`] what came after 2.21.5.
 
 mod collectives;
 mod lifecycle;

@@ -1,5 +1,6 @@
-//! Functions that came after 2.21.5 and take a communicator: they go to NCCL where it serves the communicator and has them, and are refused
-//! otherwise. A program that finds one of them elsewhere would hand NCCL a communicator that is not NCCL's.
+//! Functions that came after 2.21.5 and take a communicator: they go to NCCL where it serves the communicator and has
+//! them, and are refused otherwise. A program that finds one of them elsewhere would hand NCCL a communicator that is
+//! not NCCL's.
 
 use super::lifecycle::derive;
 use crate::abi::{Comm, Config, SimInfo, Stream, UniqueIdBytes, Window, result};

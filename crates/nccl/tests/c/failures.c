@@ -52,6 +52,8 @@ static void aborted(struct seat seat) {
         REFUSED(ncclInvalidUsage, "abort", sum_of(comm, 1000));
         CHECK(now() - start < 5, "%g s", now() - start);
         pthread_join(thread, NULL);
+        /* The others hear of it, and not of the end of this process. */
+        usleep(500000);
         EXPECT(ncclInvalidArgument, sum_of(comm, 1000));
         return;
     }
@@ -153,7 +155,8 @@ int failures(const char *scenario, struct seat seat) {
     static const struct {
         const char *name;
         void (*run)(struct seat);
-    } scenarios[] = {{"aborted", aborted}, {"killed", killed}, {"killed_silently", killed_silently}, {"stopped", stopped},
+    } scenarios[] = {{"aborted", aborted}, {"killed", killed}, {"killed_silently", killed_silently},
+                     {"stopped", stopped},
                      {"absent", absent}, {"left", left}, {"different", different}, {"forked", forked},
                      {"split_alone", split_alone}, {"without_nccl", without_nccl}};
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {

@@ -1,5 +1,6 @@
-/* Stands in for NCCL's own library in tests: writes down which functions are called, and does what matters to who forwards calls.
-   It has what NCCL 2.21.5 exports, each function under its two names, and calls some of its own functions as a program would. */
+/* Stands in for NCCL's own library in tests: writes down which functions are called, and does what matters to who
+   forwards calls. It has what NCCL 2.21.5 exports, each function under its two names, and calls some of its own
+   functions as a program would. */
 #include "syncline_nccl.h"
 
 #include <fcntl.h>
@@ -81,7 +82,9 @@ static ncclResult_t init(ncclComm_t *where, int ranks, ncclUniqueId id, int rank
     return make(where, ranks, rank);
 }
 
-CODE(ncclCommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank), { return init(comm, ranks, id, rank); })
+CODE(ncclCommInitRank, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank), {
+    return init(comm, ranks, id, rank);
+})
 CODE(ncclCommInitRankConfig, (ncclComm_t * comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config), {
     if (config->magic != 0xcafebeef || config->maxCTAs != 7) return ncclInvalidArgument;
     return init(comm, ranks, id, rank);
@@ -182,7 +185,8 @@ CODE(ncclReduceScatter, (const void *send, void *recv, size_t count, ncclDataTyp
     (void)send, (void)recv, (void)count, (void)type, (void)op, (void)stream;
     return check(comm);
 })
-CODE(ncclSend, (const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm, syncline_stream stream), {
+CODE(ncclSend, (const void *send, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
+                syncline_stream stream), {
     (void)send, (void)count, (void)type, (void)peer, (void)stream;
     return check(comm);
 })

@@ -153,7 +153,8 @@ static void refusals(struct seat seat) {
     OK(pncclGetVersion(&version));
     REFUSED(ncclInvalidArgument, "version is NULL", ncclGetVersion(NULL));
     REFUSED(ncclInvalidArgument, "comm is NULL", ncclAllReduce(vector, vector, 8, ncclFloat32, ncclSum, NULL, NULL));
-    ncclComm_t strays[] = {(ncclComm_t)&vector, (ncclComm_t)16, (ncclComm_t)-1, (ncclComm_t)(uintptr_t)0x59534e43fffffff0};
+    ncclComm_t strays[] = {(ncclComm_t)&vector, (ncclComm_t)16, (ncclComm_t)-1,
+                           (ncclComm_t)(uintptr_t)0x5953fffffffffff0};
     for (int i = 0; i < 4; i++) {
         ncclComm_t stray = strays[i];
         REFUSED(ncclInvalidArgument, "comm is 0x", ncclAllReduce(vector, vector, 8, ncclFloat32, ncclSum, stray, NULL));
@@ -222,7 +223,8 @@ int lifecycle(const char *scenario, struct seat seat) {
     static const struct {
         const char *name;
         void (*run)(struct seat);
-    } scenarios[] = {{"all", all}, {"several", several}, {"split", split}, {"one_thread", one_thread}, {"refusals", refusals}};
+    } scenarios[] = {{"all", all}, {"several", several}, {"split", split},
+                     {"one_thread", one_thread}, {"refusals", refusals}};
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (strcmp(scenario, scenarios[i].name)) continue;
         scenarios[i].run(seat);

@@ -1,4 +1,5 @@
-//! What NCCL serves: a program that is linked with a stand-in for NCCL's library, before which ours is preloaded, or in the place of which it is.
+//! What NCCL serves: a program that is linked with a stand-in for NCCL's library, before which ours is preloaded, or
+//! in the place of which it is.
 
 use crate::interface::listed;
 use crate::support::{command, compile, folder, has_compiler, library, start, unused, wait};
@@ -8,11 +9,12 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 /// What NCCL gets from each rank of `forwarded calls`, beyond the id of the communicator, which is for rank 0 alone.
-const SERVED: &str = "ncclCommInitRankConfig ncclCommCount ncclCommUserRank ncclCommCuDevice ncclCommGetAsyncError \
-    ncclAllReduce ncclBcast ncclGroupStart ncclBroadcast ncclGroupEnd ncclReduce ncclGroupStart ncclSend ncclRecv ncclGroupEnd \
-    ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclMemAlloc ncclMemFree ncclCommSplit ncclCommSplit ncclAllGather ncclCommDestroy \
-    ncclGetUniqueId ncclGroupStart ncclCommInitRank ncclCommInitRank ncclGroupEnd ncclCommGetAsyncError ncclCommGetAsyncError \
-    ncclReduceScatter ncclReduceScatter ncclCommAbort ncclCommAbort \
+const SERVED: &str = "\
+    ncclCommInitRankConfig ncclCommCount ncclCommUserRank ncclCommCuDevice ncclCommGetAsyncError ncclAllReduce \
+    ncclBcast ncclGroupStart ncclBroadcast ncclGroupEnd ncclReduce ncclGroupStart ncclSend ncclRecv ncclGroupEnd \
+    ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclMemAlloc ncclMemFree ncclCommSplit ncclCommSplit ncclAllGather \
+    ncclCommDestroy ncclGetUniqueId ncclGroupStart ncclCommInitRank ncclCommInitRank ncclGroupEnd \
+    ncclCommGetAsyncError ncclCommGetAsyncError ncclReduceScatter ncclReduceScatter ncclCommAbort ncclCommAbort \
     ncclCommInitAll ncclCommDestroy ncclCommDestroy ncclCommDestroy ncclCommFinalize ncclCommDestroy \
     ncclCommInitRank ncclCommDestroy";
 
@@ -108,7 +110,7 @@ fn in_the_place_of_nccl_it_hands_communicators_to_a_named_one() {
         command.env("LD_LIBRARY_PATH", &place);
     }) {
         let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(printed.starts_with("result 4: ") && printed.contains("Syncline's own library"), "{printed}");
+        assert!(printed.starts_with("result 5: ") && printed.contains("Syncline's own library"), "{printed}");
         assert_eq!(log, "");
     }
 }
@@ -137,12 +139,15 @@ fn without(environment: impl Fn(u32, &mut Command)) -> Vec<String> {
     children.into_iter().map(end).collect()
 }
 
+/// What sets the environment of a rank.
+type Environment<'a> = &'a dyn Fn(u32, &mut Command);
+
 #[test]
 fn ranks_decide_together_whether_there_is_nccl() {
     if !has_compiler() {
         return;
     }
-    let cases: [(&dyn Fn(u32, &mut Command), &str); 4] = [
+    let cases: [(Environment, &str); 4] = [
         (
             &|rank, command| {
                 let missing = Path::new("/nowhere/libnccl.so").to_path_buf();
@@ -168,7 +173,7 @@ fn ranks_decide_together_whether_there_is_nccl() {
     ];
     for (environment, text) in cases {
         for printed in without(environment) {
-            assert!(printed.starts_with("result 4: ncclCommInitRank: ") && printed.contains(text), "{printed}");
+            assert!(printed.starts_with("result 5: ncclCommInitRank: ") && printed.contains(text), "{printed}");
         }
     }
 }

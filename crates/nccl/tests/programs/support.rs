@@ -7,10 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// How long a program may take: much longer than any does.
-const LIMIT: Duration = Duration::from_secs(120);
+/// How often it is looked whether a program has ended, and what is slept in between. No program takes nearly as long.
+const LOOKS: u32 = 24_000;
+const NAP: Duration = Duration::from_millis(5);
 
 /// The folder of the crate.
 pub fn here() -> PathBuf {
@@ -93,16 +94,15 @@ pub fn command(program: &Path) -> Command {
 
 /// Waits for a program to end, and ends it if it takes too long.
 pub fn wait(mut child: Child) -> Output {
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > LIMIT {
-            child.kill().unwrap();
-            let output = child.wait_with_output().unwrap();
-            panic!("a program has not ended: {}", String::from_utf8_lossy(&output.stderr));
+    for _ in 0..LOOKS {
+        if child.try_wait().unwrap().is_some() {
+            return child.wait_with_output().unwrap();
         }
-        thread::sleep(Duration::from_millis(5));
+        thread::sleep(NAP);
     }
-    child.wait_with_output().unwrap()
+    child.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    panic!("a program has not ended: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Starts a scenario of the client as so many processes.
