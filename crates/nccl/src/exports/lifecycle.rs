@@ -69,17 +69,17 @@ exports! {
             Ok(ranks) if ranks > 0 => ranks,
             _ => return Err(Error::argument("ndev", count, "1 and more")),
         };
+        let id = if Device::from_environment()? == Device::Cpu { Some(new_id()?) } else { None };
         let members: Vec<Arc<Member>> =
             (0..ranks).map(|rank| Member::register(Some((rank, ranks)))).collect::<Result<_, _>>()?;
-        let done = match Device::from_environment()? {
-            Device::Cpu => {
-                let id = new_id()?;
+        let done = match id {
+            Some(id) => {
                 let job = |member: &Arc<Member>| {
                     Job::new(Some(member.clone()), Way::Join(id), OwnedConfig::default())
                 };
                 group::make(members.iter().map(job).collect())
             }
-            Device::Cuda => {
+            None => {
                 nccl::say_served(ranks);
                 let mut places: Vec<Comm> = vec![ptr::null_mut(); ranks as usize];
                 // SAFETY: there is a place for each; devices are the program's promise.

@@ -4,6 +4,7 @@
 
 use super::lifecycle::derive;
 use crate::abi::{Comm, Config, SimInfo, Stream, UniqueIdBytes, Window, result};
+use crate::agreement::Device;
 use crate::entry::{exports, not_null};
 use crate::error::Error;
 use crate::group;
@@ -36,13 +37,16 @@ exports! {
     fn ncclGroupSimulateEnd/pncclGroupSimulateEnd(info: *mut SimInfo) {
         match group::discard()? {
             None => Ok(result::SUCCESS),
-            Some((true, slots)) => {
+            Some((false, _)) if Device::from_environment()? == Device::Cpu => Err(refused()),
+            Some((is_open, slots)) => {
+                if !is_open {
+                    nccl::start_group()?;
+                }
                 // SAFETY: the program's promise.
                 let done = nccl::ask(in_nccl(), |function| unsafe { function(info) });
                 slots.into_iter().try_for_each(Slot::fill)?;
                 done
             }
-            Some((false, _)) => Err(refused()),
         }
     }
 
@@ -83,7 +87,7 @@ exports! {
         not_null("newcomm", new)?;
         // SAFETY: the program's promise.
         let config = unsafe { OwnedConfig::copy(config)? };
-        let own = if comm.is_null() {
+        let own = if comm.is_null() && Device::from_environment()? == Device::Cuda {
             comm
         } else {
             match find_member(comm)?.executor()? {

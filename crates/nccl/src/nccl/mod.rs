@@ -52,7 +52,8 @@ pub(crate) const REASON: &str = "Syncline does not serve buffers of GPUs yet";
 
 /// The line that says that NCCL takes over.
 pub(crate) fn fallback_text(version: &str, ranks: u32) -> String {
-    format!("NCCL {version} serves communicators, here of {ranks} ranks: {REASON}")
+    let ranks = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
+    format!("a communicator of {ranks} is served by NCCL {version}: {REASON}")
 }
 
 /// Whether NCCL serves this process, or may.
