@@ -36,6 +36,8 @@ pub(crate) enum Way {
     Join(UniqueId),
     /// All ranks join with an id of NCCL's own, which rank 0 has got from it.
     JoinNccl(UniqueIdBytes),
+    /// All ranks join with an id, on memory of the host, with settings of their own.
+    Host { id: UniqueId, options: Options, library: Library },
     /// Ranks of another one with the same color.
     Split { parent: Arc<Communicator>, parent_rank: u32, color: c_int, key: c_int },
 }
@@ -71,8 +73,13 @@ impl Job {
                 let ((rank, ranks), options) = (member.place(), options()?);
                 match agree(id, rank, ranks, &options)? {
                     Agreed::Nccl(id) => Ok(Prepared::Nccl(id)),
-                    Agreed::Host(id) => Ok(Prepared::Host(join(&id, rank, ranks, &options)?)),
+                    Agreed::Host(id) => Ok(Prepared::Host(join(&id, rank, ranks, &options, Library::default())?)),
                 }
+            }
+            Way::Host { id, options, library } => {
+                let Some(member) = &self.member else { return Ok(Prepared::Nothing) };
+                let (rank, ranks) = member.place();
+                Ok(Prepared::Host(join(id, rank, ranks, options, library.clone())?))
             }
             Way::Split { parent, parent_rank, color, key } => {
                 let options = options()?;
@@ -80,14 +87,14 @@ impl Job {
                 let (Some(part), Some(member)) = (part, &self.member) else { return Ok(Prepared::Nothing) };
                 // The number of ranks was not known when the program got its handle.
                 member.set_place(part.rank, part.ranks);
-                Ok(Prepared::Host(join(&part.id, part.rank, part.ranks, &options)?))
+                Ok(Prepared::Host(join(&part.id, part.rank, part.ranks, &options, Library::default())?))
             }
         }
     }
 }
 
-fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> Result<Arc<Communicator>, Error> {
-    let joined = Communicator::join(id, rank, ranks, options, Library::default());
+fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options, library: Library) -> Result<Arc<Communicator>, Error> {
+    let joined = Communicator::join(id, rank, ranks, options, library);
     joined.map(Arc::new).map_err(|failure| Error::of_failure(&failure, rank))
 }
 

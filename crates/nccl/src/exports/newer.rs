@@ -115,17 +115,17 @@ exports! {
         forward!(comm, |own| |function: Function| function(own, flags))
     }
 
-    /// Gives memory back for a while (since 2.30).
+    /// Gives memory back for a while (since 2.29).
     fn ncclCommSuspend/pncclCommSuspend(comm: Comm, flags: c_int) {
         forward!(comm, |own| |function: Function| function(own, flags))
     }
 
-    /// Takes memory again (since 2.30).
+    /// Takes memory again (since 2.29).
     fn ncclCommResume/pncclCommResume(comm: Comm) {
         forward!(comm, |own| |function: Function| function(own))
     }
 
-    /// How much memory a communicator has (since 2.30).
+    /// How much memory a communicator has (since 2.29).
     fn ncclCommMemStats/pncclCommMemStats(comm: Comm, stat: c_int, value: *mut u64) {
         forward!(comm, |own| |function: Function| function(own, stat, value))
     }

@@ -251,6 +251,10 @@ impl Case {
             Some((text, _)) => format!("call {call} ({})", with_article(text)),
             None => format!("call {call}"),
         };
+        if groups.is_empty() && now - self.still_since < SLOW {
+            // Nobody has said yet what call it is.
+            return None;
+        }
         let gone = which(ranks, |rank| ranks[rank].left.is_some() && ranks[rank].next <= call);
         if let [first, ..] = gone[..] {
             let has = verb(gone.len(), "has", "have");

@@ -24,7 +24,7 @@
 
 mod address;
 mod calls;
-mod clock;
+pub(crate) mod clock;
 mod codec;
 mod connection;
 mod control;

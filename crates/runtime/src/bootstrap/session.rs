@@ -212,16 +212,20 @@ impl Session {
         self.shared.post(FromRank::Exchange { number, bytes: bytes.to_vec() });
         let deadline = now() + self.timeout;
         let gathered = self.await_state(deadline, |state| {
-            if state.exchanged.get(&number)?.iter().any(Option::is_none) {
+            let parts = state.exchanged.get(&number);
+            let has = |rank: u32| parts.is_some_and(|parts| parts[rank as usize].is_some());
+            if let Some(&rank) = state.left.iter().find(|&&rank| !has(rank)) {
+                let message = format!("rank {rank} has left the communicator before exchange {number} of the set-up");
+                return Some(Err(Failure::new(Cause::Aborted, message).of_rank(rank)));
+            }
+            if !(0..self.shared.ranks).all(has) {
                 return None;
             }
             state.exchanges = number + 1;
-            Some(state.exchanged.remove(&number)?.into_iter().flatten().collect())
+            let parts = state.exchanged.remove(&number).unwrap_or_default();
+            Some(Ok(parts.into_iter().flatten().collect()))
         })?;
-        match gathered {
-            Some(gathered) => Ok(gathered),
-            None => Err(self.report(self.not_exchanged(number))),
-        }
+        gathered.unwrap_or_else(|| Err(self.not_exchanged(number))).map_err(|failure| self.report(failure))
     }
 
     /// The failure that an all-gather has not ended in time.

@@ -4,13 +4,13 @@
 //! while, and then sleeps on the bells of their communicators. Collectives of a communicator follow one another in the order in which they were
 //! asked for; messages between two ranks as well, in each direction. Everything else is under way at once.
 
-use super::{Communicator, State};
-use crate::bootstrap::{Cause, Failure, Request};
+use super::{Collectives, Communicator, locked};
+use crate::bootstrap::{Cause, Failure, Request, clock};
 use crate::executor::collective::Collective;
-use crate::executor::exchange::{Exchange, Side};
+use crate::executor::exchange::{Exchange, Line, Side};
 use crate::executor::{Asked, Buffers, Progress};
-use crate::value::{Arithmetic, Reduction};
-use std::collections::VecDeque;
+use crate::value::{Arithmetic, DataType, Reduction};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -64,10 +64,13 @@ const SHORT_NAP: Duration = Duration::from_micros(100);
 /// The calls of one communicator.
 struct Lot<'a> {
     communicator: &'a Communicator,
-    state: MutexGuard<'a, State>,
+    /// What collectives use, if there are any.
+    shared: Option<MutexGuard<'a, Collectives>>,
     collectives: VecDeque<Collective>,
-    /// Messages by peer and direction.
-    exchanges: Vec<VecDeque<Exchange>>,
+    /// Lines that are used, with their messages.
+    lines: BTreeMap<usize, (MutexGuard<'a, Line>, VecDeque<Exchange>)>,
+    /// How often something has moved.
+    progress: u64,
     /// How often its bell had rung when it was last seen to wait.
     rung: u32,
     failure: Option<Failure>,
@@ -87,11 +90,15 @@ pub unsafe fn run(calls: &[(Arc<Communicator>, Operation)]) -> Result<(), Failur
     // In one order for all threads, so that none waits for a communicator that another one holds while it waits for this one's.
     communicators.sort_by_key(|communicator| Arc::as_ptr(communicator));
     communicators.dedup_by_key(|communicator| Arc::as_ptr(communicator));
-    let mut lots: Vec<Lot<'_>> = communicators.iter().map(|communicator| Lot::new(communicator)).collect();
-    for (communicator, operation) in calls {
-        let lot = lots.iter_mut().find(|lot| std::ptr::eq(lot.communicator, &**communicator));
-        // SAFETY: the caller's promise.
-        unsafe { lot.expect("each has one").add(*operation)? };
+    let mut lots: Vec<Lot<'_>> = Vec::new();
+    for communicator in communicators {
+        let own = calls.iter().filter(|(other, _)| Arc::ptr_eq(other, communicator)).map(|(_, operation)| operation);
+        lots.push(Lot::new(communicator, own.clone())?);
+        let lot = lots.last_mut().expect("it has just been added");
+        for operation in own {
+            // SAFETY: the caller's promise.
+            unsafe { lot.add(*operation)? };
+        }
     }
     drive(&mut lots);
     lots.into_iter().find_map(|lot| lot.failure).map_or(Ok(()), Err)
@@ -116,7 +123,7 @@ fn drive(lots: &mut [Lot<'_>]) {
             idle = None;
             continue;
         }
-        let now = Instant::now();
+        let now = clock::now();
         let since = *idle.get_or_insert(now);
         if now - since < spin {
             std::hint::spin_loop();
@@ -143,17 +150,46 @@ fn sleep(lots: &[Lot<'_>]) {
 }
 
 impl<'a> Lot<'a> {
-    fn new(communicator: &'a Communicator) -> Lot<'a> {
-        let exchanges = (0..2 * communicator.ranks).map(|_| VecDeque::new()).collect();
-        Lot {
+    /// Locks what calls need, always in the same order.
+    fn new<'o>(
+        communicator: &'a Communicator,
+        operations: impl Iterator<Item = &'o Operation> + Clone,
+    ) -> Result<Lot<'a>, Failure> {
+        if std::process::id() != communicator.process {
+            return Err(Failure::new(Cause::Argument, "a communicator cannot be used in a forked process"));
+        }
+        if let Some(failure) = communicator.failure() {
+            return Err(failure);
+        }
+        let ranks = communicator.ranks;
+        let mut lines = BTreeMap::new();
+        for operation in operations.clone() {
+            let (name, rank, is_sent) = match operation {
+                Operation::Collective { root, .. } => ("root", *root, None),
+                Operation::Send { peer, .. } => ("peer", *peer, Some(true)),
+                Operation::Recv { peer, .. } => ("peer", *peer, Some(false)),
+            };
+            if rank >= ranks {
+                let accepted = format!("accepted: 0 to {}", ranks - 1);
+                let message = format!("{name} {rank} is no rank of a communicator of {ranks}; {accepted}");
+                return Err(Failure::new(Cause::Argument, message));
+            }
+            lines.extend(is_sent.map(|is_sent| (communicator.line(rank, is_sent), ())));
+        }
+        let has_collectives = operations.clone().any(|operation| matches!(operation, Operation::Collective { .. }));
+        let shared = has_collectives.then(|| locked(&communicator.collectives));
+        let lines =
+            lines.into_keys().map(|line| (line, (locked(&communicator.lines[line]), VecDeque::new()))).collect();
+        Ok(Lot {
             communicator,
-            state: communicator.state(),
+            shared,
             collectives: VecDeque::new(),
-            exchanges,
+            lines,
+            progress: 0,
             rung: 0,
             failure: None,
             said: None,
-        }
+        })
     }
 
     /// Adds a call.
@@ -161,48 +197,34 @@ impl<'a> Lot<'a> {
     /// # Safety
     /// As for [`run`].
     unsafe fn add(&mut self, operation: Operation) -> Result<(), Failure> {
-        let (communicator, own, ranks) = (self.communicator, self.communicator.rank, self.communicator.ranks);
-        if std::process::id() != communicator.process {
-            return Err(Failure::new(Cause::Argument, "a communicator cannot be used in a forked process"));
-        }
-        if let Some(failure) = communicator.failure() {
-            return Err(failure);
-        }
-        let no_rank = |name: &str, rank: u32| {
-            let message =
-                format!("{name} {rank} is no rank of a communicator of {ranks}; accepted: 0 to {}", ranks - 1);
-            Err(Failure::new(Cause::Argument, message))
-        };
-        let state = &mut *self.state;
-        let (side, peer, bytes, numbers) = match operation {
-            Operation::Collective { root, .. } if root >= ranks => return no_rank("root", root),
+        let communicator = self.communicator;
+        let (side, peer, bytes) = match operation {
             Operation::Collective { kind, root, count, arithmetic, input, output } => {
-                let plan = state.library.plan(kind, root, ranks, count * arithmetic.data_type().size() as u64)?;
+                let shared = self.shared.as_mut().expect("collectives have been announced");
+                let bytes = count * arithmetic.data_type().size() as u64;
+                let plan = shared.library.plan(kind, root, communicator.ranks, bytes)?;
                 let request = request(kind, root, count, arithmetic, plan.digest());
-                let asked = Asked { call: state.next_call, request };
-                state.next_call = state.next_call.wrapping_add(1);
+                let asked = Asked { call: shared.next, request };
+                shared.next = shared.next.wrapping_add(1);
                 communicator.session.begin(asked.call, request)?;
                 let buffers = Buffers { input, output };
                 // SAFETY: the caller's promise.
-                self.collectives.push_back(unsafe { Collective::new(plan, own, count, arithmetic, buffers, asked) });
+                let collective = unsafe { Collective::new(plan, communicator.rank, count, arithmetic, buffers, asked) };
+                self.collectives.push_back(collective);
                 return Ok(());
             }
-            Operation::Send { peer, bytes, from } => (Side::Send(from), peer, bytes, &mut state.sent),
-            Operation::Recv { peer, bytes, into } => (Side::Recv(into), peer, bytes, &mut state.received),
+            Operation::Send { peer, bytes, from } => (Side::Send(from), peer, bytes),
+            Operation::Recv { peer, bytes, into } => (Side::Recv(into), peer, bytes),
         };
-        if peer >= ranks {
-            return no_rank("peer", peer);
-        }
-        let number = &mut numbers[peer as usize];
-        let at = 2 * peer as usize + usize::from(matches!(side, Side::Recv(_)));
+        let at = communicator.line(peer, matches!(side, Side::Send(_)));
+        let (line, row) = self.lines.get_mut(&at).expect("lines have been announced");
         // SAFETY: the caller's promise.
-        self.exchanges[at].push_back(unsafe { Exchange::new(side, peer, *number, bytes) });
-        *number = number.wrapping_add(1);
+        row.push_back(unsafe { line.exchange(side, bytes) });
         Ok(())
     }
 
     fn is_done(&self) -> bool {
-        self.failure.is_some() || self.collectives.is_empty() && self.exchanges.iter().all(VecDeque::is_empty)
+        self.failure.is_some() || self.collectives.is_empty() && self.lines.values().all(|(_, row)| row.is_empty())
     }
 
     /// Goes on with all that can, and returns whether anything has moved.
@@ -213,7 +235,7 @@ impl<'a> Lot<'a> {
         match self.try_poll() {
             Ok(moved) => {
                 if moved {
-                    self.state.progress += 1;
+                    self.progress += 1;
                     self.communicator.session.advance();
                     self.said = None;
                 }
@@ -229,7 +251,8 @@ impl<'a> Lot<'a> {
     fn try_poll(&mut self) -> Result<bool, Failure> {
         let mut moved = false;
         while let Some(collective) = self.collectives.front_mut() {
-            let progress = collective.poll(&mut self.state.ports)?;
+            let shared = self.shared.as_mut().expect("collectives have been announced");
+            let progress = collective.poll(&mut shared.ports)?;
             moved |= progress != Progress::Waits;
             if progress != Progress::Finished {
                 break;
@@ -237,9 +260,9 @@ impl<'a> Lot<'a> {
             self.communicator.session.end(collective.asked().call);
             self.collectives.pop_front();
         }
-        for row in &mut self.exchanges {
+        for (line, row) in self.lines.values_mut() {
             while let Some(exchange) = row.front_mut() {
-                let progress = exchange.poll(&mut self.state.ports)?;
+                let progress = line.poll(exchange)?;
                 moved |= progress != Progress::Waits;
                 if progress != Progress::Finished {
                     break;
@@ -254,7 +277,7 @@ impl<'a> Lot<'a> {
         for collective in self.collectives.drain(..) {
             self.communicator.session.end(collective.asked().call);
         }
-        self.exchanges.iter_mut().for_each(VecDeque::clear);
+        self.lines.values_mut().for_each(|(_, row)| row.clear());
         self.failure = Some(failure);
     }
 
@@ -276,18 +299,19 @@ impl<'a> Lot<'a> {
         if let Some(collective) = self.collectives.front() {
             session.waiting(collective.asked().call, collective.waits_for());
         }
-        for exchange in self.exchanges.iter().filter_map(VecDeque::front) {
-            session.waiting_for_message(exchange.peer(), self.state.progress);
+        for (line, _) in self.lines.values().filter(|(_, row)| !row.is_empty()) {
+            session.waiting_for_message(line.rank(), self.progress);
         }
     }
 }
 
-/// Stands for the code of a reduction with a factor, which may differ between ranks.
-const WITH_FACTOR: u32 = u32::MAX;
+/// Stands for the code of a reduction with a factor, which ranks may number as they like.
+const WITH_FACTOR: u32 = 5;
 
-/// What all ranks have to ask for alike.
+/// What all ranks have to ask for alike. The factor of a reduction is each rank's own.
 fn request(kind: Kind, root: u32, count: u64, arithmetic: Arithmetic, plan: u64) -> Request {
-    let reduction = if kind.is_summed() { u64::from(arithmetic.reduction().code().unwrap_or(WITH_FACTOR)) } else { 0 };
+    let code = arithmetic.reduction().code().unwrap_or(WITH_FACTOR);
+    let reduction = if kind.is_summed() { u64::from(code) } else { 0 };
     let words = [kind as u64, u64::from(root) << 32 | reduction, count, arithmetic.data_type().code().into()];
     Request { digest: words.iter().fold(plan, |digest, word| mixed(digest, *word)), words, text: described }
 }
@@ -303,8 +327,8 @@ fn mixed(digest: u64, word: u64) -> u64 {
 /// E.g. `all-reduce of 1024 float32 (sum)`.
 fn described(words: &[u64; 4]) -> String {
     let kind = Kind::ALL[words[0] as usize];
-    let data_type = crate::value::DataType::from_code(words[3] as u32).map_or("elements", |t| t.name());
-    let reduction = Reduction::from_code(words[1] as u32).map_or("premul_sum", |reduction| reduction.name());
+    let data_type = DataType::from_code(words[3] as u32).map_or("elements", DataType::name);
+    let reduction = Reduction::from_code(words[1] as u32).map_or("premul_sum", Reduction::name);
     let text = format!("{kind} of {} {data_type}", words[2]);
     match (kind.is_summed(), kind.is_rooted()) {
         (true, true) => format!("{text} ({reduction}, root {})", words[1] >> 32),

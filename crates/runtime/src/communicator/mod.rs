@@ -6,8 +6,11 @@ mod peers;
 pub use group::{Operation, run};
 
 use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::executor::exchange::Line;
 use crate::executor::ports::Ports;
+use crate::plan::Verified;
 use crate::plan::library::Library;
+use crate::plan::planner::{self, Wish};
 use crate::transport::shared::Segment;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,20 +29,17 @@ pub struct Communicator {
     transports: Vec<&'static str>,
     /// Ranks of this host.
     neighbours: u32,
-    state: Mutex<State>,
+    collectives: Mutex<Collectives>,
+    /// Messages to each rank and from each rank, in turn.
+    lines: Vec<Mutex<Line>>,
 }
 
-/// What only one thread at a time may use.
-struct State {
+/// What collectives use, one after the other.
+struct Collectives {
     ports: Ports,
     library: Library,
-    /// The number of the next collective.
-    next_call: u32,
-    /// Messages that have been sent to each peer and received from it.
-    sent: Vec<u32>,
-    received: Vec<u32>,
-    /// Steps of any calls so far.
-    progress: u64,
+    /// The number of the next one.
+    next: u32,
 }
 
 impl Communicator {
@@ -55,15 +55,12 @@ impl Communicator {
         library: Library,
     ) -> Result<Communicator, Failure> {
         let peers::Joined { session, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
+        let mut library = library;
+        library.add_for_large(planned(&session)?);
         let transports = peers.iter().map(|peer| peer.name()).collect();
-        let state = State {
-            ports: Ports::new(peers),
-            library,
-            next_call: 0,
-            sent: vec![0; ranks as usize],
-            received: vec![0; ranks as usize],
-            progress: 0,
-        };
+        let both = (0..).zip(&peers).flat_map(|(rank, peer)| [(rank, peer), (rank, peer)]);
+        let lines = both.map(|(rank, peer)| Mutex::new(Line::new(peer.clone(), rank))).collect();
+        let collectives = Mutex::new(Collectives { ports: Ports::new(peers), library, next: 0 });
         Ok(Communicator {
             rank,
             ranks,
@@ -73,7 +70,8 @@ impl Communicator {
             is_aborted: AtomicBool::new(false),
             transports,
             neighbours,
-            state: Mutex::new(state),
+            collectives,
+            lines,
         })
     }
 
@@ -124,7 +122,29 @@ impl Communicator {
         Failure::new(Cause::Aborted, "the communicator was aborted").of_rank(self.rank)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Messages to a rank, or from it.
+    fn line(&self, rank: u32, is_sent: bool) -> usize {
+        2 * rank as usize + usize::from(!is_sent)
     }
+}
+
+/// The plans of the planner, if any rank wants some. The first rank that does asks for all.
+fn planned(session: &Session) -> Result<Vec<Verified>, Failure> {
+    let wish = Wish::from_environment();
+    let wishes = session.exchange(&[u8::from(wish.is_some())])?;
+    let Some(first) = wishes.iter().position(|wish| wish == &[1]) else { return Ok(Vec::new()) };
+    let answer = match wish {
+        Some(wish) if first == session.rank() as usize => wish.plans(session.ranks()),
+        _ => Ok(Vec::new()),
+    };
+    let text = serde_json::to_vec(&answer).map_err(|error| Failure::new(Cause::System, error.to_string()))?;
+    let answers = session.exchange(&text)?;
+    let answer: Result<Vec<String>, Failure> = serde_json::from_slice(&answers[first])
+        .map_err(|error| Failure::new(Cause::System, format!("what the planner found cannot be read: {error}")))?;
+    planner::verified(&answer?, session.ranks())
+}
+
+/// What a lock protects, also after a panic: the communicator is of no use then, but says so by itself.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

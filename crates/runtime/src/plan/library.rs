@@ -10,17 +10,22 @@ use syncline_collective::{Algorithm, Kind};
 ///
 /// A plan is kept by collective, root and size class (the power of two of the vector's bytes); the ranks are those of the
 /// communicator.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Library {
-    /// Plans of files, which go before algorithms.
-    given: Vec<Arc<Verified>>,
+    /// Plans that go before algorithms, each from a number of bytes on.
+    given: Vec<(u64, Arc<Verified>)>,
     made: BTreeMap<(u8, u32, u32), Arc<Verified>>,
 }
 
 impl Library {
-    /// With plans that go before those of algorithms, wherever ranks, collective and root are theirs.
-    pub fn with(given: Vec<Arc<Verified>>) -> Library {
-        Library { given, made: BTreeMap::new() }
+    /// Adds plans that go before those of algorithms, wherever ranks, collective and root are theirs.
+    pub fn add(&mut self, plans: impl IntoIterator<Item = Verified>) {
+        self.given.extend(plans.into_iter().map(|plan| (0, Arc::new(plan))));
+    }
+
+    /// Adds plans that are for large vectors only.
+    pub fn add_for_large(&mut self, plans: impl IntoIterator<Item = Verified>) {
+        self.given.extend(plans.into_iter().map(|plan| (SMALL + 1, Arc::new(plan))));
     }
 
     /// The plan for a call whose vector, or whose share of it, has so many bytes.
@@ -32,12 +37,14 @@ impl Library {
         if let Some(plan) = self.made.get(&key) {
             return Ok(plan.clone());
         }
-        let fits = |plan: &&Arc<Verified>| {
-            (plan.kind(), plan.ranks()) == (kind, ranks) && (!kind.is_rooted() || plan.root() == root)
+        // All sizes of a class have the same plan, so that it is that of its smallest.
+        let least = 1 << key.2;
+        let fits = |(from, plan): &&(u64, Arc<Verified>)| {
+            least >= *from && (plan.kind(), plan.ranks()) == (kind, ranks) && (!kind.is_rooted() || plan.root() == root)
         };
         let plan = match self.given.iter().find(fits) {
-            Some(plan) => plan.clone(),
-            None => Arc::new(Verified::of_algorithm(algorithm(kind, ranks, bytes), kind, ranks, root)?),
+            Some((_, plan)) => plan.clone(),
+            None => Arc::new(Verified::of_algorithm(algorithm(kind, ranks, least), kind, ranks, root)?),
         };
         self.made.insert(key, plan.clone());
         Ok(plan)
@@ -46,8 +53,8 @@ impl Library {
 
 /// Ranks up to which each exchanges messages with every other.
 const FEW: u32 = 16;
-/// Bytes up to which the number of messages counts, not their length.
-const SMALL: u64 = 64 << 10;
+/// Bytes up to which the number of messages counts, not their length. Size classes begin behind it.
+const SMALL: u64 = (64 << 10) - 1;
 
 /// The algorithm for ranks that reach each other equally well, as through the memory of a host.
 fn algorithm(kind: Kind, ranks: u32, bytes: u64) -> Algorithm {

@@ -1,27 +1,29 @@
 //! Plans that may be executed: those that have been verified, and that fit the connections of the runtime.
 //!
-//! The verifier shows that a plan is right and that it ends on connections that hold a message ([`Buffering::Slots`]). The runtime has a
+//! The verifier shows that a plan is right and that it ends on connections that hold as many messages as those of the runtime ([`Buffering::Slots`]). The runtime has a
 //! ring for each rank and each thread of its peers, and a rank takes the messages of a ring in their order. That is the same if
 //! all messages to a thread come from one thread of each sender, in the order in which they are taken. This is checked here, too, so that a
 //! plan that could wait forever is refused before anything is sent.
 
 pub mod library;
+pub mod planner;
 
 use crate::bootstrap::{Cause, Failure};
-use crate::transport::ring::SLOT_BYTES;
+use crate::transport::ring::{SLOT_BYTES, SLOTS};
+use serde::Deserialize;
 use std::collections::BTreeMap;
 use syncline_collective::plan_file::{self, PlanForm, WrittenPlan, read};
 use syncline_collective::program::{Buffer, Op, Program, Slot};
-use syncline_collective::schedule::{NotImported, Schedule, imported};
-use syncline_collective::verify::{Buffering, Verifier};
+use syncline_collective::schedule::{self, NotImported, Schedule, imported};
+use syncline_collective::verify::{Buffering, Findings, Verifier};
 use syncline_collective::{Algorithm, Axis, Composition, Kind, LineRank, PhaseId, Plan, PlanRequest, Rank};
 use syncline_core::{Grid, Id, Refusal};
 
 /// The most threads that a rank may have: each has connections of its own.
 pub const MAX_THREADS: u16 = 256;
 
-/// What the connections of a verified plan hold at least.
-const BUFFERING: Buffering = Buffering::Slots(1);
+/// What the connections of the runtime hold.
+const BUFFERING: Buffering = Buffering::Slots(SLOTS);
 
 /// A plan that has been verified. There is no other way to make one.
 #[derive(Debug)]
@@ -76,30 +78,50 @@ impl Verified {
         let request =
             PlanRequest { kind, composition: Composition::PerDimension, axes: &axes, root: Rank(root), order: None };
         let plan = Plan::new(request).map_err(|error| refusals(&[plan_file::verify::refusal(&error)]))?;
-        Verified::new(algorithm.name().into(), plan, vec![ranks], root)
+        Verified::new(algorithm.name().into(), plan, &[ranks], root)
     }
 
-    /// The plan in a text: JSON of `syncline-plan` version 2.
+    /// The plan in a text: JSON of `syncline-plan`. Version 2 is that of plans, version 1 that of schedules of other tools, such
+    /// as MSCCL's.
     ///
     /// # Errors
     /// A [`Failure`] that says what is wrong with it.
     pub fn of_json(text: &str) -> Result<Verified, Failure> {
-        let form: PlanForm =
-            serde_json::from_str(text).map_err(|error| refused(format!("this is no plan: {error}")))?;
+        /// What both versions have.
+        #[derive(Deserialize)]
+        struct Head {
+            version: u32,
+        }
+        let no_plan = |error: serde_json::Error| refused(format!("this is no plan: {error}"));
+        let Head { version } = serde_json::from_str(text).map_err(no_plan)?;
+        if version == schedule::form::VERSION {
+            return Verified::of_schedule(serde_json::from_str(text).map_err(no_plan)?, None);
+        }
+        let form: PlanForm = serde_json::from_str(text).map_err(no_plan)?;
         let written = read::read(&form).map_err(|list| refusals(&list))?;
         Verified::of_written(&written)
     }
 
-    /// The plan of a schedule of another tool.
+    /// The plan of a schedule of another tool. Steps that are parts of one by the file are carried out by themselves, as the runtimes
+    /// do that schedules are written for.
     ///
     /// # Errors
     /// A [`Failure`] that says what is wrong with it.
-    pub fn of_schedule(schedule: &Schedule, root: Option<u32>) -> Result<Verified, Failure> {
-        let program = imported(schedule, root).map_err(|error| match error {
+    pub fn of_schedule(mut schedule: Schedule, root: Option<u32>) -> Result<Verified, Failure> {
+        let blocks = schedule.ranks.iter_mut().flat_map(|rank| &mut rank.thread_blocks);
+        blocks.flat_map(|block| &mut block.steps).for_each(|step| step.whole = None);
+        let report = schedule::verify(&schedule, root, BUFFERING).map_err(|refusal| refusals(&[refusal]))?;
+        if !report.verified {
+            let list = report.errors.into_iter().chain(report.flaws).collect();
+            let findings = Findings { list, omitted: report.errors_omitted + report.flaws_omitted };
+            return Err(refused(format!("the schedule is wrong: {findings}")));
+        }
+        let program = imported(&schedule, report.root).map_err(|error| match error {
             NotImported::Refused(refusal) => refusals(&[refusal]),
             NotImported::Wrong(findings) => refused(format!("the schedule is wrong: {findings}")),
         })?;
-        Verified::of_written(&WrittenPlan::of_imported(&schedule.name, program))
+        let written = WrittenPlan::of_imported(&schedule.name, program);
+        Verified::of_sound(written.name.clone(), planned(&written)?, &written.grid, written.root.0)
     }
 
     /// A plan with written programs.
@@ -107,16 +129,21 @@ impl Verified {
     /// # Errors
     /// A [`Failure`] that says what is wrong with it.
     pub fn of_written(written: &WrittenPlan) -> Result<Verified, Failure> {
-        let plan = written.plan(None).map_err(|error| refusals(&[plan_file::verify::refusal(&error)]))?;
-        Verified::new(written.name.clone(), plan, written.grid.clone(), written.root.0)
+        Verified::new(written.name.clone(), planned(written)?, &written.grid, written.root.0)
     }
 
-    fn new(name: String, plan: Plan, sizes: Vec<u32>, root: u32) -> Result<Verified, Failure> {
-        let grid = Grid::checked(sizes.iter().copied()).ok_or_else(|| refused("the grid of ranks is too large"))?;
+    fn new(name: String, plan: Plan, sizes: &[u32], root: u32) -> Result<Verified, Failure> {
         let elements = plan.equal_blocks().saturating_mul(2);
-        Verifier::new(&plan, &sizes, elements, true, BUFFERING)
+        Verifier::new(&plan, sizes, elements, true, BUFFERING)
             .verify()
             .map_err(|findings| refused(format!("the plan is wrong: {findings}")))?;
+        Verified::of_sound(name, plan, sizes, root)
+    }
+
+    /// A plan that is right, if it fits the runtime.
+    fn of_sound(name: String, plan: Plan, sizes: &[u32], root: u32) -> Result<Verified, Failure> {
+        let sizes = sizes.iter().copied();
+        let grid = Grid::checked(sizes).ok_or_else(|| refused("the grid of ranks is too large"))?;
         let whole = |kind| matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce);
         if plan.phases().len() > 1 && !whole(plan.kind()) {
             let message =
@@ -206,6 +233,11 @@ impl Verified {
     pub(crate) fn takes_part(&self, rank: u32, phase: usize) -> bool {
         self.plan.takes_part(PhaseId::from_index(phase), |dim| self.grid.coordinate(rank, dim.into()))
     }
+}
+
+/// The phases of a written plan.
+fn planned(written: &WrittenPlan) -> Result<Plan, Failure> {
+    written.plan(None).map_err(|error| refusals(&[plan_file::verify::refusal(&error)]))
 }
 
 /// FNV-1a over a name and all steps.

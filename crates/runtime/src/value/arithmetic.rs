@@ -43,8 +43,8 @@ impl error::Error for Unsupported {}
 
 /// What is computed when a number of ranks reduces data of one type: the loops for it, and the constants they use.
 ///
-/// For all of its methods on memory: pointers need no alignment; `bytes` is a multiple of the size of an element, may be 0, and each pointer
-/// has so many to read or, for results, to read and write.
+/// For all of its methods on memory: pointers need no alignment; `bytes` is a multiple of the size of an element, may
+/// be 0, and each pointer has so many to read or, for results, to read and write.
 #[derive(Clone, Copy)]
 pub struct Arithmetic {
     data_type: DataType,
@@ -87,7 +87,8 @@ impl Arithmetic {
     /// With these instructions, for comparisons.
     ///
     /// # Errors
-    /// [`Unsupported`], if the factor of the reduction is of another type, there are no ranks, or the CPU lacks the instructions.
+    /// [`Unsupported`], if the factor of the reduction is of another type, there are no ranks, or the CPU lacks the
+    /// instructions.
     pub fn with(
         instructions: Instructions,
         data_type: DataType,
@@ -132,8 +133,8 @@ impl Arithmetic {
         self.reduction
     }
 
-    /// Whether inputs are scaled before they are used: by the factor of [`Reduction::PreMulSum`], or by 1/ranks for an average of
-    /// floating-point numbers.
+    /// Whether inputs are scaled before they are used: by the factor of [`Reduction::PreMulSum`], or by 1/ranks for
+    /// an average of floating-point numbers.
     pub fn scales(&self) -> bool {
         self.scaling.is_some()
     }
@@ -168,8 +169,8 @@ impl Arithmetic {
         unsafe { (self.reduce)(self.operands(dst, received, local, bytes)) }
     }
 
-    /// Combines each element of `received` with that of `local`, which is an input that has not been used before: it is scaled first, if
-    /// inputs are.
+    /// Combines each element of `received` with that of `local`, which is an input that has not been used before: it
+    /// is scaled first, if inputs are.
     ///
     /// # Safety
     /// See [`Arithmetic`]. `dst` begins where one of the others does or does not overlap it, for either of them.

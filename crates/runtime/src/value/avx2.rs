@@ -1,7 +1,7 @@
 //! Small floating-point types by the conversions of F16C, between binary16 and `f32`.
 //!
-//! Operations are for functions that are compiled for AVX2 and F16C, into which they are inlined. Only [`super::loops`] has such functions, which
-//! it calls on CPUs that have both.
+//! Operations are for functions that are compiled for AVX2 and F16C, into which they are inlined. Only
+//! [`super::loops`] has such functions, which it calls on CPUs that have both.
 
 use super::element::Values;
 use super::small::{Binary16, E4M3, E5M2, Format, Small};
@@ -60,10 +60,11 @@ impl Values for Halves {
     }
 }
 
-/// A format of 8 bits whose exponent is the lower end of that of binary16: a number is that binary16, times a power of two.
+/// A format of 8 bits whose exponent is the lower end of that of binary16: a number is that binary16, times a power
+/// of two.
 ///
-/// Sums and products are rounded to binary16 and then to 8 bits. That this gives what rounding once gives is a matter of so few bits that all pairs
-/// of numbers can be tried, as tests do.
+/// Sums and products are rounded to binary16 and then to 8 bits. That this gives what rounding once gives is a matter
+/// of so few bits that all pairs of numbers can be tried, as tests do.
 pub(super) trait PartOfBinary16: Format<Bits = u8> {
     /// What a number is greater by than the binary16 that stands for it.
     const POWER: f32;
@@ -122,7 +123,8 @@ impl<F: PartOfBinary16> Bytes<F> {
             let halves = std::mem::transmute::<[Halves; 2], __m256i>(halves);
             let shift = _mm_cvtsi32_si128(F::DROPPED as i32);
             let magnitude = _mm256_and_si256(halves, _mm256_set1_epi16(i16::MAX));
-            // Just less than half of the last bit that is kept, and one more if that bit is set: a tie goes to an even number.
+            // Just less than half of the last bit that is kept, and one more if that bit is set: a tie goes to an
+            // even number.
             let half = _mm256_set1_epi16((1 << (F::DROPPED - 1)) - 1);
             let odd = _mm256_and_si256(_mm256_srl_epi16(magnitude, shift), _mm256_set1_epi16(1));
             let rounded = _mm256_srl_epi16(_mm256_add_epi16(_mm256_add_epi16(magnitude, half), odd), shift);

@@ -158,14 +158,15 @@ macro_rules! integers {
 integers! {
     i8: |number, ranks| quotient(number, ranks) as i8,
     u8: |number, ranks| quotient(number, ranks) as u8,
-    i32: |number, ranks| quotient(number, ranks),
+    i32: quotient,
     u32: |number: u32, ranks| number / ranks,
     i64: |number: i64, ranks| number / i64::from(ranks),
     u64: |number: u64, ranks| number / u64::from(ranks),
 }
 
-/// A quotient, toward zero. CPUs divide vectors of `f64`, but not of integers. A quotient of integers below 2^32 that is no integer is further from
-/// the next one than the 2^-53 of it by which `f64` may err, so that the rest is cut off rightly.
+/// A quotient, toward zero. CPUs divide vectors of `f64`, but not of integers. A quotient of integers below 2^32 that
+/// is no integer is further from the next one than the 2^-53 of it by which `f64` may err, so that the rest is cut
+/// off rightly.
 #[inline(always)]
 fn quotient(number: impl Into<i32>, ranks: u32) -> i32 {
     let quotient = f64::from(number.into()) / f64::from(ranks);
@@ -177,8 +178,8 @@ fn quotient(number: impl Into<i32>, ranks: u32) -> i32 {
 pub(super) trait Pattern: Copy + Ord {
     const LEAST: Self;
     const GREATEST: Self;
-    /// Turns sign and magnitude into two's complement less one if negative: numbers are then ordered as integers, -0 before +0, and NaNs
-    /// lie beyond the infinities.
+    /// Turns sign and magnitude into two's complement less one if negative: numbers are then ordered as integers, -0
+    /// before +0, and NaNs lie beyond the infinities.
     fn folded(self) -> Self;
     /// All bits differ: what folding makes of the negative of the number whose bits these are.
     fn negated(self) -> Self;
@@ -214,8 +215,8 @@ pub(super) trait Float: Copy {
     fn from_pattern(pattern: Self::Pattern) -> Self;
 }
 
-/// The larger of two numbers. It compares patterns, because comparing numbers says nothing of zeros, and takes subnormal numbers for zeros where
-/// a thread's CPU flushes them.
+/// The larger of two numbers. It compares patterns, because comparing numbers says nothing of zeros, and takes
+/// subnormal numbers for zeros where a thread's CPU flushes them.
 #[inline(always)]
 pub(super) fn larger<F: Float>(received: F, local: F) -> F {
     let (received, local) = (received.pattern(), local.pattern());

@@ -55,14 +55,16 @@ pub(super) enum Constant {
 /// A loop over all elements of its operands.
 pub(super) trait Loop {
     /// # Safety
-    /// Operands that the loop uses have `bytes` bytes each. The result is disjoint from the others, or begins where one of them does.
+    /// Operands that the loop uses have `bytes` bytes each. The result is disjoint from the others, or begins where
+    /// one of them does.
     unsafe fn run(operands: Operands);
 }
 
 /// A compiled loop, with the demands of [`Loop::run`].
 pub(super) type Compiled = unsafe fn(Operands);
 
-/// The version of a loop for these instructions, which the CPU must have: one that is compiled for any CPU, or another for AVX2.
+/// The version of a loop for these instructions, which the CPU must have: one that is compiled for any CPU, or
+/// another for AVX2.
 pub(super) fn compiled<Basic: Loop, Avx2: Loop>(instructions: Instructions) -> Compiled {
     match instructions {
         #[cfg(target_arch = "x86_64")]
@@ -226,8 +228,8 @@ impl Operands {
     }
 }
 
-/// Goes over as many whole `V` as there are; returns what is left. Each is read before its result is written, so that the result may overwrite
-/// an operand.
+/// Goes over as many whole `V` as there are; returns what is left. Each is read before its result is written, so that
+/// the result may overwrite an operand.
 ///
 /// # Safety
 /// That of [`Loop::run`].

@@ -1,25 +1,29 @@
 //! Data types of a collective operation, and how its contributions are reduced.
 //!
-//! Names, codes and meanings are those of NCCL, so that a program finds here what it gets on GPUs. What a reduction does with values at
-//! the edges of a type:
+//! Names, codes and meanings are those of NCCL, so that a program finds here what it gets on GPUs. What a reduction
+//! does with values at the edges of a type:
 //!
 //! * **Integers** wrap around. An average adds, and divides the sum by the number of ranks at the end, toward zero.
-//! * **Floating point.** Each operation is done once and rounded to nearest even in the data type; the types of 8 and 16 bits do it in
-//!   `f32`, which gives the same bits as one exact operation that is rounded once. An average multiplies each input by 1/ranks before it is
-//!   used, and the factor and the product are rounded to the data type too: sums of `float16` do not overflow, and for more than 1,023
-//!   ranks the factor of [`DataType::Float8E4M3`] is zero.
-//! * **Overflow** gives infinity, but in the types of 8 bits the largest finite number, of the same sign (448 in E4M3, 57,344 in E5M2);
-//!   so do sums and products that are infinite because an operand was. This is the saturating conversion of the OCP specification of
-//!   8-bit floating point (OFP8 1.0), which CUDA's types of 8 bits have and which NCCL's reductions therefore do. PyTorch's own
-//!   conversions give NaN (E4M3, up to 2.11) or infinity (E5M2) instead.
-//! * **NaN.** Sums and products are NaN if an operand is. Maximum and minimum leave NaN out: they are NaN only if both operands are. This is
-//!   what CUDA's `fmax`, `fmin`, `__hmax` and `__hmin` do, and NCCL with them; `torch.maximum` differs. Which NaN comes out is not said,
-//!   except that there is but one in the types of 8 bits, `0x7f`, unless an operand is passed on by a maximum or minimum.
+//! * **Floating point.** Each operation is done once and rounded to nearest even in the data type; the types of 8 and
+//!   16 bits do it in `f32`, which gives the same bits as one exact operation that is rounded once. An average
+//!   multiplies each input by 1/ranks before it is used, and the factor and the product are rounded to the data type
+//!   too: sums of `float16` do not overflow, and for more than 1,023 ranks the factor of [`DataType::Float8E4M3`] is
+//!   zero.
+//! * **Overflow** gives infinity, but in the types of 8 bits the largest finite number, of the same sign (448 in
+//!   E4M3, 57,344 in E5M2); so do sums and products that are infinite because an operand was. This is the saturating
+//!   conversion of the OCP specification of 8-bit floating point (OFP8 1.0), which CUDA's types of 8 bits have and
+//!   which NCCL's reductions therefore do. PyTorch's own conversions give NaN (E4M3, up to 2.11) or infinity (E5M2)
+//!   instead.
+//! * **NaN.** Sums and products are NaN if an operand is. Maximum and minimum leave NaN out: they are NaN only if
+//!   both operands are. This is what CUDA's `fmax`, `fmin`, `__hmax` and `__hmin` do, and NCCL with them;
+//!   `torch.maximum` differs. Which NaN comes out is not said, except that there is but one in the types of 8 bits,
+//!   `0x7f`, unless an operand is passed on by a maximum or minimum.
 //! * **Zeros.** For maximum and minimum, -0 is less than +0, so that their results depend on no order of the ranks.
-//! * **Subnormal numbers** are kept. A thread that has told its CPU to flush those of `f32` and `f64` flushes them here too.
+//! * **Subnormal numbers** are kept. A thread that has told its CPU to flush those of `f32` and `f64` flushes them
+//!   here too.
 //!
-//! [`Arithmetic`] does it on memory: loops over [`element`]s, compiled once for any CPU and once for the vectors of newer ones
-//! ([`Instructions`]).
+//! [`Arithmetic`] does it on memory: loops over elements, compiled once for any CPU and once for the vectors of
+//! newer ones ([`Instructions`]).
 
 mod arithmetic;
 #[cfg(target_arch = "x86_64")]
@@ -171,7 +175,8 @@ impl Reduction {
     /// Those without a factor, by code.
     pub const FIXED: [Reduction; 5] = [Reduction::Sum, Reduction::Prod, Reduction::Max, Reduction::Min, Reduction::Avg];
 
-    /// The reduction with this code of NCCL (`ncclRedOp_t`). Those with a factor get codes of their own at run time, from 5.
+    /// The reduction with this code of NCCL (`ncclRedOp_t`). Those with a factor get codes of their own at run time,
+    /// from 5.
     pub fn from_code(code: u32) -> Option<Reduction> {
         Reduction::FIXED.get(code as usize).copied()
     }

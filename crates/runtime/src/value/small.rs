@@ -1,7 +1,7 @@
 //! Floating-point types of 8 and 16 bits. They are worked on in `f32`: widened exactly, and rounded to nearest even.
 //!
-//! Everything is written without branches, so that the compiler makes vectors of it. No step handles a subnormal `f32`, except with bfloat16
-//! (whose subnormal numbers they are): a CPU that flushes those changes nothing.
+//! Everything is written without branches, so that the compiler makes vectors of it. No step handles a subnormal
+//! `f32`, except with bfloat16 (whose subnormal numbers they are): a CPU that flushes those changes nothing.
 
 use super::element::{Element, Float, Ordered, Pattern, Real, Row, Values, larger, smaller};
 
@@ -47,8 +47,8 @@ const MANTISSA: u32 = f32::MANTISSA_DIGITS - 1;
 /// What `f32` adds to its exponents.
 const BIAS: u32 = 127;
 
-/// Widens the sign, `EXPONENT` bits of exponent and `KEPT` bits of mantissa at the lower end of `bits`. Exponents are as IEEE 754 has them;
-/// magnitudes that are greater than `largest` become infinite or, with bits of mantissa, NaN.
+/// Widens the sign, `EXPONENT` bits of exponent and `KEPT` bits of mantissa at the lower end of `bits`. Exponents are
+/// as IEEE 754 has them; magnitudes that are greater than `largest` become infinite or, with bits of mantissa, NaN.
 #[inline(always)]
 fn widened<const EXPONENT: u32, const KEPT: u32>(bits: u32, largest: u32) -> f32 {
     let bias = (1 << (EXPONENT - 1)) - 1;
@@ -63,17 +63,19 @@ fn widened<const EXPONENT: u32, const KEPT: u32>(bits: u32, largest: u32) -> f32
     f32::from_bits(sign | if magnitude > largest { shifted | f32::INFINITY.to_bits() } else { finite })
 }
 
-/// Rounds to nearest even. Magnitudes that are greater than `limit` become `limit`, and NaN becomes `nan`, which comes without a sign.
+/// Rounds to nearest even. Magnitudes that are greater than `limit` become `limit`, and NaN becomes `nan`.
 #[inline(always)]
 fn narrowed<const EXPONENT: u32, const KEPT: u32>(number: f32, limit: u32, nan: u32) -> u32 {
     let bias = (1 << (EXPONENT - 1)) - 1;
     let magnitude = number.abs().to_bits();
     let sign = (number.to_bits() ^ magnitude) >> (31 - EXPONENT - KEPT);
     let dropped = MANTISSA - KEPT;
-    // Just less than half of the last bit that is kept, and one more if that bit is set: a tie goes to an even number.
+    // Just less than half of the last bit that is kept, and one more if that bit is set: a tie goes to an even
+    // number.
     let half = (1 << (dropped - 1)) - 1 + ((magnitude >> dropped) & 1);
     let normal = (magnitude.wrapping_add(half) >> dropped).wrapping_sub((BIAS - bias) << KEPT);
-    // Subnormal numbers are multiples of the smallest one. A sum with the power of two whose last bit weighs as much is rounded to one.
+    // Subnormal numbers are multiples of the smallest one. A sum with the power of two whose last bit weighs as much
+    // is rounded to one.
     let power = (BIAS + 1 - bias + dropped) << MANTISSA;
     let subnormal = (f32::from_bits(magnitude) + f32::from_bits(power)).to_bits().wrapping_sub(power);
     let least_normal = (BIAS + 1 - bias) << MANTISSA;
@@ -108,7 +110,10 @@ impl Format for Binary16 {
 
     #[inline(always)]
     fn narrow(number: f32) -> u16 {
-        narrowed::<5, 10>(number, 0x7c00, 0x7e00) as u16
+        // NaN as the conversion of F16C makes it: quiet, with its sign and what fits of the rest.
+        let bits = number.to_bits();
+        let nan = bits >> 16 & 0x8000 | 0x7e00 | bits >> 13 & 0x1ff;
+        narrowed::<5, 10>(number, 0x7c00, nan) as u16
     }
 }
 
@@ -265,7 +270,8 @@ impl<F: Format> Element for Small<F> {
     type Row = Row<Self, 32>;
 }
 
-/// How many numbers [`Many`] has: enough that the compiler leaves the loops over them loops, which it makes vectors of.
+/// How many numbers [`Many`] has: enough that the compiler leaves the loops over them loops, which it makes vectors
+/// of.
 const MANY: usize = 64;
 
 /// Many numbers, which are widened, worked on and narrowed in turn.
