@@ -130,7 +130,11 @@ ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info); /* since 2.22 */
 
-/* Each function has a second name, for profilers that offer the first: pncclAllReduce and so on. */
+/* A communicator on memory of the host, whatever SYNCLINE_DEVICE says. The options are NULL or JSON, with timeout_s
+   (seconds that a call may wait without any progress) and plans (names of files with plans to use). */
+ncclResult_t synclineCommInit(ncclComm_t *comm, int ranks, const ncclUniqueId *id, int rank, const char *options);
+
+/* Each function of NCCL has a second name, for profilers that offer the first: pncclAllReduce and so on. */
 ncclResult_t pncclGetVersion(int *version);
 ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, syncline_stream stream);

@@ -201,4 +201,117 @@ exports! {
     fn ncclWaitSignal/pncclWaitSignal(count: c_int, signals: *mut c_void, comm: Comm, stream: Stream) {
         forward!(comm, |own| |function: Function| function(count, signals, own, stream))
     }
+
+    /// `ncclAllReduce` with settings of its own (in the newest versions).
+    fn ncclAllReduceConfig/pncclAllReduceConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        op: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, op, own, stream, config))
+    }
+
+    /// `ncclReduceScatter` with settings of its own (in the newest versions).
+    fn ncclReduceScatterConfig/pncclReduceScatterConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        op: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, op, own, stream, config))
+    }
+
+    /// `ncclReduce` with settings of its own (in the newest versions).
+    fn ncclReduceConfig/pncclReduceConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        op: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(
+            send, recv, count, data_type, op, root, own, stream, config
+        ))
+    }
+
+    /// `ncclBroadcast` with settings of its own (in the newest versions).
+    fn ncclBroadcastConfig/pncclBroadcastConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, root, own, stream, config))
+    }
+
+    /// `ncclGather` with settings of its own (in the newest versions).
+    fn ncclGatherConfig/pncclGatherConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, root, own, stream, config))
+    }
+
+    /// `ncclScatter` with settings of its own (in the newest versions).
+    fn ncclScatterConfig/pncclScatterConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, root, own, stream, config))
+    }
+
+    /// `ncclAllGather` with settings of its own (in the newest versions).
+    fn ncclAllGatherConfig/pncclAllGatherConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, own, stream, config))
+    }
+
+    /// `ncclAlltoAll` with settings of its own (in the newest versions).
+    fn ncclAlltoAllConfig/pncclAlltoAllConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, own, stream, config))
+    }
 }

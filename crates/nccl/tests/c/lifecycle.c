@@ -219,12 +219,26 @@ static void refusals(struct seat seat) {
     OK(ncclCommDestroy(comm));
 }
 
+/* The call that NCCL does not have, without SYNCLINE_DEVICE=cpu. */
+static void own_settings(struct seat seat) {
+    ncclComm_t comm;
+    REFUSED(ncclInvalidArgument, "options is {\"timeout\":1}",
+            synclineCommInit(&comm, seat.ranks, &seat.id, seat.rank, "{\"timeout\":1}"));
+    REFUSED(ncclInvalidArgument, "plans is /nowhere",
+            synclineCommInit(&comm, seat.ranks, &seat.id, seat.rank, "{\"plans\":[\"/nowhere\"]}"));
+    REFUSED(ncclInvalidArgument, "rank is -1", synclineCommInit(&comm, seat.ranks, &seat.id, -1, NULL));
+    OK(synclineCommInit(&comm, seat.ranks, &seat.id, seat.rank, "{\"timeout_s\": 30}"));
+    check_all(comm, seat.rank, seat.ranks, 5, 1);
+    OK(ncclCommDestroy(comm));
+}
+
 int lifecycle(const char *scenario, struct seat seat) {
     static const struct {
         const char *name;
         void (*run)(struct seat);
     } scenarios[] = {{"all", all}, {"several", several}, {"split", split},
-                     {"one_thread", one_thread}, {"refusals", refusals}};
+                     {"one_thread", one_thread}, {"refusals", refusals},
+                     {"own_settings", own_settings}};
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (strcmp(scenario, scenarios[i].name)) continue;
         scenarios[i].run(seat);

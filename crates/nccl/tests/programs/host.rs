@@ -52,6 +52,13 @@ fn wrong_arguments_are_refused_by_name() {
 }
 
 #[test]
+fn a_communicator_of_the_host_can_have_settings_of_its_own() {
+    if has_compiler() {
+        assert_well(start("own_settings", 2, |_, _| ()));
+    }
+}
+
+#[test]
 fn what_is_done_is_said_on_demand() {
     if !has_compiler() {
         return;
