@@ -1,6 +1,8 @@
 /* Communicators: made in all ways, several at once, split; groups; arguments that are refused. */
 #include "common.h"
 
+#include <pthread.h>
+
 static ncclComm_t join(struct seat seat) {
     ncclComm_t comm;
     int count, rank, device;
@@ -61,6 +63,33 @@ static void several(struct seat seat) {
     OK(ncclCommDestroy(third));
     OK(ncclCommDestroy(first));
     OK(ncclGroupEnd());
+}
+
+struct own {
+    ncclComm_t comm;
+    int rank, ranks;
+};
+
+static void *work(void *pointer) {
+    struct own *own = pointer;
+    for (size_t i = 0; i < 40; i++) {
+        check_sum(own->comm, own->rank, own->ranks, 1 + 997 * i);
+        check_exchange(own->comm, own->rank, own->ranks, 211 * i);
+    }
+    return NULL;
+}
+
+/* Three communicators of the same ranks, each used by a thread of its own at once. */
+static void concurrent(struct seat seat) {
+    struct own owns[3] = {{join(seat), seat.rank, seat.ranks}};
+    pthread_t threads[3];
+    for (int i = 1; i < 3; i++) {
+        owns[i] = owns[0];
+        OK(ncclCommSplit(owns[0].comm, 0, seat.rank, &owns[i].comm, NULL));
+    }
+    for (int i = 0; i < 3; i++) CHECK(!pthread_create(&threads[i], NULL, work, &owns[i]), "no thread");
+    for (int i = 0; i < 3; i++) pthread_join(threads[i], NULL);
+    for (int i = 0; i < 3; i++) OK(ncclCommDestroy(owns[i].comm));
 }
 
 /* Even and odd ranks, in reverse order; the last rank has no color. Then all ranks again, of a part. */
@@ -238,7 +267,8 @@ int lifecycle(const char *scenario, struct seat seat) {
         void (*run)(struct seat);
     } scenarios[] = {{"all", all}, {"several", several}, {"split", split},
                      {"one_thread", one_thread}, {"refusals", refusals},
-                     {"own_settings", own_settings}};
+                     {"own_settings", own_settings},
+                     {"concurrent", concurrent}};
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (strcmp(scenario, scenarios[i].name)) continue;
         scenarios[i].run(seat);

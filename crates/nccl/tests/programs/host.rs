@@ -35,6 +35,12 @@ fn several_communicators_at_once() {
 }
 
 #[test]
+fn threads_use_communicators_of_their_own_at_once() {
+    processes("concurrent", 2);
+    threads("concurrent", 2);
+}
+
+#[test]
 fn a_split_orders_ranks_by_key_and_leaves_out_those_without_color() {
     processes("split", 4);
     threads("split", 5);
