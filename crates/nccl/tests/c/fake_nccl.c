@@ -14,8 +14,11 @@
 #define MOST 16
 
 struct ncclComm {
-    int magic, rank, ranks;
+    int magic, rank, ranks, device;
 };
+
+/* Absent in programs without GPUs. */
+__attribute__((weak)) int cuCtxGetCurrent(void **context);
 
 static __thread int depth;
 static __thread struct {
@@ -68,7 +71,9 @@ CODE(ncclGetUniqueId, (ncclUniqueId *id), {
 
 static ncclResult_t make(ncclComm_t *where, int ranks, int rank) {
     ncclComm_t comm = malloc(sizeof *comm);
-    *comm = (struct ncclComm){MAGIC, rank, ranks};
+    void *device = NULL;
+    if (cuCtxGetCurrent) cuCtxGetCurrent(&device);
+    *comm = (struct ncclComm){MAGIC, rank, ranks, (int)(size_t)device};
     /* In a group as late as it can be. */
     if (depth == 0) *where = comm;
     if (depth > 0) waiting[waiting_count].where = where, waiting[waiting_count++].comm = comm;
@@ -93,7 +98,7 @@ CODE(ncclCommInitAll, (ncclComm_t * comms, int count, const int *devices), {
     for (int rank = 0; rank < count; rank++) {
         if (devices && devices[rank] != count - rank) return ncclInvalidArgument;
         comms[rank] = malloc(sizeof **comms);
-        *comms[rank] = (struct ncclComm){MAGIC, rank, count};
+        *comms[rank] = (struct ncclComm){MAGIC, rank, count, rank};
     }
     return ncclSuccess;
 })
@@ -124,7 +129,7 @@ CODE(ncclCommUserRank, (ncclComm_t comm, int *rank), {
     return check(comm);
 })
 CODE(ncclCommCuDevice, (ncclComm_t comm, int *device), {
-    *device = 5;
+    *device = comm->device;
     return check(comm);
 })
 CODE(ncclCommRegister, (ncclComm_t comm, void *buffer, size_t size, void **handle), {

@@ -6,6 +6,10 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+/* fake_cuda.c */
+int cuCtxGetCurrent(void **context);
+int cuCtxSetCurrent(void *context);
+
 static void calls(int rank, int ranks, const char *path) {
     ncclUniqueId id;
     ncclComm_t comm, part, none = (ncclComm_t)&id, of_group[2], all[3];
@@ -19,6 +23,7 @@ static void calls(int rank, int ranks, const char *path) {
     ncclResult_t (*all_to_all)(const void *, void *, size_t, ncclDataType_t, ncclComm_t, syncline_stream);
     *(void **)&all_to_all = dlsym(RTLD_DEFAULT, "ncclAlltoAll");
     config.maxCTAs = 7;
+    cuCtxSetCurrent((void *)5);
     snprintf(name, sizeof name, "%s.new", path);
     if (rank == 0) {
         OK(ncclGetUniqueId(&id));
@@ -62,8 +67,19 @@ static void calls(int rank, int ranks, const char *path) {
     /* Two ranks of this process in a group. */
     OK(ncclGetUniqueId(&id));
     OK(ncclGroupStart());
-    for (int i = 0; i < 2; i++) OK(ncclCommInitRank(&of_group[i], 2, id, i));
+    for (int i = 0; i < 2; i++) {
+        cuCtxSetCurrent((void *)(uintptr_t)(10 + i));
+        OK(ncclCommInitRank(&of_group[i], 2, id, i));
+    }
+    cuCtxSetCurrent((void *)20);
     OK(ncclGroupEnd());
+    /* Each is on the GPU that was current at its call, and what is current now has not changed. */
+    void *current;
+    CHECK(!cuCtxGetCurrent(&current) && current == (void *)20, "%p", current);
+    for (int i = 0; i < 2; i++) {
+        OK(ncclCommCuDevice(of_group[i], &device));
+        CHECK(device == 10 + i, "%d", device);
+    }
     for (int i = 0; i < 2; i++) OK(ncclReduceScatter(from, to, 1, ncclInt8, ncclSum, of_group[i], stream));
     for (int i = 0; i < 2; i++) OK(ncclCommAbort(of_group[i]));
     OK(ncclCommInitAll(all, 3, devices));

@@ -14,18 +14,20 @@ const SERVED: &str = "\
     ncclBcast ncclGroupStart ncclBroadcast ncclGroupEnd ncclReduce ncclGroupStart ncclSend ncclRecv ncclGroupEnd \
     ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclMemAlloc ncclMemFree ncclCommSplit ncclCommSplit ncclAllGather \
     ncclCommDestroy ncclGetUniqueId ncclGroupStart ncclCommInitRank ncclCommInitRank ncclGroupEnd \
-    ncclCommGetAsyncError ncclCommGetAsyncError ncclReduceScatter ncclReduceScatter ncclCommAbort ncclCommAbort \
-    ncclCommInitAll ncclCommDestroy ncclCommDestroy ncclCommDestroy ncclCommFinalize ncclCommDestroy \
-    ncclCommInitRank ncclCommDestroy";
+    ncclCommGetAsyncError ncclCommGetAsyncError ncclCommCuDevice ncclCommCuDevice ncclReduceScatter \
+    ncclReduceScatter ncclCommAbort ncclCommAbort ncclCommInitAll ncclCommDestroy ncclCommDestroy ncclCommDestroy \
+    ncclCommFinalize ncclCommDestroy ncclCommInitRank ncclCommDestroy";
 
-/// The folder with the stand-in, `libnccl.so.2`.
+/// The folder with the stand-ins, `libnccl.so.2` and `libcuda.so.1`.
 fn fake() -> &'static Path {
     static FAKE: OnceLock<PathBuf> = OnceLock::new();
     FAKE.get_or_init(|| {
-        let built = compile("fake", &["-shared", "-fPIC", "-Wl,-soname,libnccl.so.2", "fake_nccl.c"]);
         let place = folder().join("fake-nccl");
         fs::create_dir_all(&place).unwrap();
-        fs::rename(built, place.join("libnccl.so.2")).unwrap();
+        for (name, source) in [("libnccl.so.2", "fake_nccl.c"), ("libcuda.so.1", "fake_cuda.c")] {
+            let built = compile("fake", &["-shared", "-fPIC", &format!("-Wl,-soname,{name}"), source]);
+            fs::rename(built, place.join(name)).unwrap();
+        }
         place
     })
 }
@@ -40,7 +42,7 @@ fn program() -> &'static Path {
     PROGRAM.get_or_init(|| {
         let place = fake().display().to_string();
         let (search, run_path) = (format!("-L{place}"), format!("-Wl,-rpath,{place}"));
-        compile("forwarded", &["forwarded.c", &search, &run_path, "-l:libnccl.so.2", "-ldl"])
+        compile("forwarded", &["forwarded.c", &search, &run_path, "-l:libnccl.so.2", "-l:libcuda.so.1", "-ldl"])
     })
 }
 
