@@ -87,6 +87,7 @@ static void calls(int rank, int ranks, const char *path) {
     EXPECT(ncclInProgress, ncclCommFinalize(comm));
     OK(ncclCommDestroy(comm));
     REFUSED(ncclInvalidArgument, "has not been destroyed", ncclCommDestroy(comm));
+    REFUSED(ncclInvalidArgument, "has not been destroyed", ncclCommGetAsyncError(comm, &state));
     /* An id that rank 0 has got from NCCL, without Syncline. */
     for (int i = 0; i < 128; i++) id.internal[i] = (char)(i * 3);
     OK(ncclCommInitRank(&comm, 1, id, 0));

@@ -202,9 +202,13 @@ static void refusals(struct seat seat) {
             ncclBroadcast(vector, vector, 8, ncclFloat32, -1, comm, NULL));
     REFUSED(ncclInvalidArgument, "root is", ncclReduce(vector, vector, 8, ncclFloat32, 0, seat.ranks, comm, NULL));
     REFUSED(ncclInvalidArgument, "peer is", ncclSend(vector, 8, ncclFloat32, seat.ranks, comm, NULL));
-    REFUSED(ncclInvalidArgument, "sendbuff is NULL", ncclAllReduce(NULL, vector, 8, ncclFloat32, 0, comm, NULL));
+    REFUSED(ncclInvalidArgument, "sendbuff is NULL", ncclAllReduce(NULL, vector, 1, ncclFloat32, 0, comm, NULL));
     REFUSED(ncclInvalidArgument, "recvbuff is NULL", ncclAllReduce(vector, NULL, 8, ncclFloat32, 0, comm, NULL));
-    REFUSED(ncclInvalidArgument, "recvbuff is NULL", ncclRecv(NULL, 8, ncclFloat32, 0, comm, NULL));
+    REFUSED(ncclInvalidArgument, "sendbuff is NULL",
+            ncclBroadcast(NULL, vector, 1, ncclFloat32, seat.rank, comm, NULL));
+    REFUSED(ncclInvalidArgument, "recvbuff is NULL",
+            ncclReduce(vector, NULL, 1, ncclFloat32, 0, seat.rank, comm, NULL));
+    REFUSED(ncclInvalidArgument, "recvbuff is NULL", ncclRecv(NULL, 1, ncclFloat32, 0, comm, NULL));
     REFUSED(ncclInvalidArgument, "count is", ncclAllReduce(vector, vector, SIZE_MAX / 2, ncclFloat32, 0, comm, NULL));
     REFUSED(ncclInvalidArgument, "stream is", ncclAllReduce(vector, vector, 8, ncclFloat32, 0, comm, &one));
     REFUSED(ncclInvalidArgument, "color is -2", ncclCommSplit(comm, -2, 0, &other, NULL));

@@ -32,6 +32,14 @@ fn fake() -> &'static Path {
     })
 }
 
+/// A folder with ours under the name of NCCL's.
+fn in_its_place() -> PathBuf {
+    let place = unused("place");
+    fs::create_dir_all(&place).unwrap();
+    fs::copy(library(), place.join("libnccl.so.2")).unwrap();
+    place
+}
+
 fn fake_library() -> PathBuf {
     fake().join("libnccl.so.2")
 }
@@ -94,6 +102,11 @@ fn preloaded_before_nccl_it_hands_communicators_to_it() {
         assert_served(&run(|_, command| {
             command.env("LD_PRELOAD", library());
         }));
+        // Also under NCCL's name, as long as it is another file.
+        let ours = in_its_place().join("libnccl.so.2");
+        assert_served(&run(|_, command| {
+            command.env("LD_PRELOAD", &ours);
+        }));
     }
 }
 
@@ -102,9 +115,7 @@ fn in_the_place_of_nccl_it_hands_communicators_to_a_named_one() {
     if !has_compiler() {
         return;
     }
-    let place = unused("place");
-    fs::create_dir_all(&place).unwrap();
-    fs::copy(library(), place.join("libnccl.so.2")).unwrap();
+    let place = in_its_place();
     assert_served(&run(|_, command| {
         command.env("LD_LIBRARY_PATH", &place).env("SYNCLINE_NCCL_LIBRARY", fake_library());
     }));
