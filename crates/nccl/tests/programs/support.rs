@@ -88,6 +88,8 @@ pub fn command(program: &Path) -> Command {
     for (name, _) in env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SYNCLINE_")) {
         command.env_remove(name);
     }
+    // Cargo names folders there in which an older library may be.
+    command.env_remove("LD_LIBRARY_PATH");
     command.env("SYNCLINE_ADDRESS", "127.0.0.1").stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
