@@ -1,5 +1,5 @@
-/* What a C program needs to call libsyncline_nccl.so: the interface of NCCL 2.21.5, and of later versions where it says so.
-   Programs are normally compiled with NCCL's own header; this one is for the tests, and for machines without NCCL. */
+/* What a C program needs to call libsyncline_nccl.so: the interface of NCCL 2.21.5, and of later versions where it says
+   so. Programs are normally compiled with NCCL's own header; this one is for the tests, and for machines without NCCL. */
 #ifndef SYNCLINE_NCCL_H
 #define SYNCLINE_NCCL_H
 
@@ -63,7 +63,8 @@ typedef struct {
     int splitShare;
 } ncclConfig_t;
 
-#define SYNCLINE_NCCL_CONFIG {sizeof(ncclConfig_t), 0xcafebeefu, 22105, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, INT_MIN}
+#define SYNCLINE_NCCL_CONFIG {sizeof(ncclConfig_t), 0xcafebeefu, 22105, INT_MIN, INT_MIN, INT_MIN, INT_MIN, NULL, \
+                              INT_MIN}
 
 typedef struct {
     size_t size;
@@ -129,7 +130,11 @@ ncclResult_t ncclGroupStart(void);
 ncclResult_t ncclGroupEnd(void);
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info); /* since 2.22 */
 
-/* Each function has a second name, for profilers that offer the first: pncclAllReduce and so on. */
+/* A communicator on memory of the host, whatever SYNCLINE_DEVICE says. The options are NULL or JSON, with timeout_s
+   (seconds that a call may wait without any progress) and plans (names of files with plans to use). */
+ncclResult_t synclineCommInit(ncclComm_t *comm, int ranks, const ncclUniqueId *id, int rank, const char *options);
+
+/* Each function of NCCL has a second name, for profilers that offer the first: pncclAllReduce and so on. */
 ncclResult_t pncclGetVersion(int *version);
 ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,
                             ncclComm_t comm, syncline_stream stream);

@@ -1,7 +1,7 @@
 //! What NCCL 2.21.5 passes between program and library: sizes, offsets and codes, as facts.
 //!
-//! Later versions append members to [`Config`], whose `size` says which are there. `tests/interface.rs` compares the layouts with
-//! what a C compiler makes of `include/syncline_nccl.h`.
+//! Later versions append members to [`Config`], whose `size` says which are there. `tests/interface.rs` compares the
+//! layouts with what a C compiler makes of `include/syncline_nccl.h`.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 

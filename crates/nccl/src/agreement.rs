@@ -1,7 +1,8 @@
 //! Which executor serves a communicator: all ranks decide it together when the communicator is made.
 //!
-//! Ranks meet in a session of the bootstrap. Each proposes what its environment asks for and what it finds, and as all see the same
-//! proposals, all come to the same decision. Rank 0 then makes the id with which the executor itself begins, and hands it to the others.
+//! Ranks meet in a session of the bootstrap. Each proposes what its environment asks for and what it finds, and as
+//! all see the same proposals, all come to the same decision. Rank 0 then makes the id with which the executor itself
+//! begins, and hands it to the others.
 //!
 //! An executor for memory of GPUs would be one more [`Decision`], for which ranks on GPUs have what it needs.
 
@@ -10,7 +11,8 @@ use crate::error::Error;
 use crate::nccl;
 use serde::{Deserialize, Serialize};
 use std::env;
-use syncline_runtime::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use std::sync::OnceLock;
+use syncline_runtime::bootstrap::{Failure, Options, Session, UniqueId};
 
 /// Where the buffers of a process are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,13 +25,15 @@ pub(crate) enum Device {
 }
 
 impl Device {
-    /// What the environment says.
+    /// What the environment says, when it is asked first.
     pub(crate) fn from_environment() -> Result<Device, Error> {
-        match env::var("SYNCLINE_DEVICE").ok().as_deref() {
+        static SAID: OnceLock<Result<Device, String>> = OnceLock::new();
+        let said = SAID.get_or_init(|| match env::var("SYNCLINE_DEVICE").ok().as_deref() {
             None | Some("" | "cuda") => Ok(Device::Cuda),
             Some("cpu") => Ok(Device::Cpu),
-            Some(other) => Err(Error::argument("SYNCLINE_DEVICE", format_args!("{other:?}"), "cpu, cuda, or unset")),
-        }
+            Some(other) => Err(format!("{other:?}")),
+        });
+        said.clone().map_err(|value| Error::argument("SYNCLINE_DEVICE", value, "cpu, cuda, or unset"))
     }
 }
 
@@ -50,8 +54,6 @@ enum Decision {
     Nccl {
         /// Its version, as a text.
         version: String,
-        /// Why the runtime does not.
-        reason: String,
     },
 }
 
@@ -64,8 +66,8 @@ pub(crate) enum Agreed {
 }
 
 /// Decides, by rank.
-fn decide(proposals: &[Proposal]) -> Result<Decision, Failure> {
-    let wrong = |message: String| Err(Failure::new(Cause::Argument, message));
+fn decide(proposals: &[Proposal]) -> Result<Decision, Error> {
+    let wrong = |message: String| Err(Error::usage(message));
     let differs = proposals.iter().position(|proposal| proposal.device != proposals[0].device);
     if let Some(other) = differs {
         let [of_first, of_other] =
@@ -77,15 +79,15 @@ fn decide(proposals: &[Proposal]) -> Result<Decision, Failure> {
     if proposals.iter().all(|proposal| proposal.device == Device::Cpu) {
         return Ok(Decision::Host);
     }
-    let reason = "Syncline does not serve buffers of GPUs yet";
+    let reason = nccl::REASON;
     let mut versions = Vec::new();
     for (rank, proposal) in proposals.iter().enumerate() {
         match &proposal.nccl {
             Ok(version) => versions.push(*version),
             Err(why) => {
                 return wrong(format!(
-                    "no executor: {reason}, and rank {rank} finds no NCCL ({why}); accepted: SYNCLINE_DEVICE=cpu on all \
-                     ranks for buffers in memory of the host, or an NCCL on all ranks (SYNCLINE_NCCL_LIBRARY names it)"
+                    "no executor: {reason}, and rank {rank} finds no NCCL ({why}); accepted: SYNCLINE_DEVICE=cpu on \
+                     all ranks for buffers in memory of the host, or an NCCL on all ranks (SYNCLINE_NCCL_LIBRARY names it)"
                 ));
             }
         }
@@ -93,10 +95,11 @@ fn decide(proposals: &[Proposal]) -> Result<Decision, Failure> {
     if let Some(other) = versions.iter().position(|version| *version != versions[0]) {
         let [of_first, of_other] = [0, other].map(|rank| nccl::version_text(versions[rank]));
         return wrong(format!(
-            "no executor: {reason}, and rank 0 finds NCCL {of_first} but rank {other} NCCL {of_other}; accepted: one version on all ranks"
+            "no executor: {reason}, and rank 0 finds NCCL {of_first} but rank {other} NCCL {of_other}; accepted: one \
+             version on all ranks"
         ));
     }
-    Ok(Decision::Nccl { version: nccl::version_text(versions[0]), reason: reason.into() })
+    Ok(Decision::Nccl { version: nccl::version_text(versions[0]) })
 }
 
 /// Agrees with all ranks that join with an id.
@@ -112,15 +115,15 @@ pub(crate) fn agree(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> 
         .iter()
         .map(|text| serde_json::from_slice(text).map_err(unreadable))
         .collect::<Result<_, _>>()?;
-    let decision = decide(&proposals).map_err(ours)?;
+    let decision = decide(&proposals)?;
     let made = if rank == 0 { begin(&decision, options) } else { Ok(Vec::new()) };
     let part = serde_json::to_vec(&made.map_err(|error| (error.code, error.message))).map_err(unreadable)?;
     let parts = session.exchange(&part).map_err(ours)?;
     let made: Result<Vec<u8>, (i32, String)> = serde_json::from_slice(&parts[0]).map_err(unreadable)?;
     let bytes = made.map_err(|(code, message)| Error::new(code, format!("rank 0 has failed to begin: {message}")))?;
     let bytes: [u8; 128] = bytes.try_into().map_err(|_| unreadable("an id of another length"))?;
-    if let (0, Decision::Nccl { version, reason }) = (rank, &decision) {
-        crate::log::fallback(&format!("NCCL {version} serves communicators, here of {ranks} ranks: {reason}"));
+    if let (0, Decision::Nccl { version }) = (rank, &decision) {
+        crate::log::fallback(&nccl::fallback_text(version, ranks));
     }
     Ok(match decision {
         Decision::Host => Agreed::Host(UniqueId::from_bytes(&bytes).map_err(ours)?),
@@ -147,6 +150,7 @@ fn unreadable(error: impl std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::abi::result;
 
     fn proposal(device: Device, nccl: Result<i32, &str>) -> Proposal {
         Proposal { device, nccl: nccl.map_err(str::to_owned) }
@@ -161,20 +165,20 @@ mod tests {
     #[test]
     fn ranks_on_gpus_need_one_nccl() {
         let with = |nccl| proposal(Device::Cuda, nccl);
-        let Decision::Nccl { version, .. } = decide(&[with(Ok(22105)), with(Ok(22105))]).unwrap() else {
+        let Decision::Nccl { version } = decide(&[with(Ok(22105)), with(Ok(22105))]).unwrap() else {
             panic!("NCCL serves GPUs")
         };
         assert_eq!(version, "2.21.5");
-        let failure = decide(&[with(Ok(22105)), with(Err("no such file"))]).unwrap_err();
-        assert!(failure.message.contains("rank 1 finds no NCCL (no such file)"), "{failure}");
-        let failure = decide(&[with(Ok(22105)), with(Ok(22203))]).unwrap_err();
-        assert!(failure.message.contains("2.21.5 but rank 1 NCCL 2.22.3"), "{failure}");
+        let error = decide(&[with(Ok(22105)), with(Err("no such file"))]).unwrap_err();
+        assert!(error.message.contains("rank 1 finds no NCCL (no such file)"), "{error:?}");
+        let error = decide(&[with(Ok(22105)), with(Ok(22203))]).unwrap_err();
+        assert!(error.message.contains("2.21.5 but rank 1 NCCL 2.22.3"), "{error:?}");
     }
 
     #[test]
     fn ranks_on_different_devices_are_refused() {
-        let failure = decide(&[proposal(Device::Cuda, Ok(22105)), proposal(Device::Cpu, Ok(22105))]).unwrap_err();
-        assert_eq!(failure.cause, Cause::Argument);
-        assert!(failure.message.contains("cuda for rank 0 and cpu for rank 1"), "{failure}");
+        let error = decide(&[proposal(Device::Cuda, Ok(22105)), proposal(Device::Cpu, Ok(22105))]).unwrap_err();
+        assert_eq!(error.code, result::INVALID_USAGE);
+        assert!(error.message.contains("cuda for rank 0 and cpu for rank 1"), "{error:?}");
     }
 }

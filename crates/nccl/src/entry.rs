@@ -28,11 +28,11 @@ pub(crate) fn enter(name: &str, body: impl FnOnce() -> Result<c_int, Error>) -> 
     })
 }
 
-/// Exports functions that return a code, each under its two names: that of a program (`nccl...`) and that of a profiler, which offers the
-/// first and calls the second (`pnccl...`).
+/// Exports functions that return a code, each under its two names: that of a program (`nccl...`) and that of a
+/// profiler, which offers the first and calls the second (`pnccl...`).
 ///
-/// In a body, `Function` is the function's type and `in_nccl()` is NCCL's function of that name. While this thread is inside a call
-/// of NCCL, which then calls itself, calls go straight to it.
+/// In a body, `Function` is the function's type and `in_nccl()` is NCCL's function of that name. While this thread is
+/// inside a call of NCCL, which then calls itself, calls go straight to it.
 macro_rules! exports {
     ($($(#[$about:meta])* fn $name:ident / $alias:ident($($argument:ident: $type:ty),* $(,)?) $body:block)*) => {$(
         const _: () = {
@@ -48,7 +48,7 @@ macro_rules! exports {
                 Ok(*FOUND.get_or_init(|| found))
             }
 
-            unsafe fn call($($argument: $type),*) -> ::std::ffi::c_int {
+            unsafe extern "C" fn call($($argument: $type),*) -> ::std::ffi::c_int {
                 if $crate::nccl::is_inside() && let Ok(function) = in_nccl() {
                     // SAFETY: NCCL calls its own function, with arguments of that function.
                     return unsafe { function($($argument),*) };
@@ -86,4 +86,17 @@ pub(crate) const fn c_name(name: &'static str) -> &'static std::ffi::CStr {
 /// That an argument is not null.
 pub(crate) fn not_null<T>(name: &str, pointer: *const T) -> Result<(), Error> {
     if pointer.is_null() { Err(Error::argument(name, "NULL", "where a result can be written")) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_internal_error() {
+        assert_eq!(enter("ncclTest", || panic!("as it should")), result::INTERNAL);
+        // SAFETY: the text is that of this thread, and ends with a zero.
+        let text = unsafe { std::ffi::CStr::from_ptr(last::get()) };
+        assert_eq!(text.to_str(), Ok("ncclTest: internal error of the library: please report it"));
+    }
 }

@@ -14,7 +14,8 @@
 use crate::abi::result;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+use std::thread;
 use syncline_runtime::bootstrap::{Cause, Failure};
 
 /// Why a call has failed.
@@ -80,14 +81,30 @@ pub(crate) mod last {
         static GIVEN: RefCell<CString> = RefCell::default();
     }
 
+    /// The text, with a limit to how long it is waited for: in a process that was forked while another thread held
+    /// the lock, nobody will release it.
+    fn lock() -> Option<MutexGuard<'static, String>> {
+        const TRIES: u32 = 10_000;
+        for _ in 0..TRIES {
+            match TEXT.try_lock() {
+                Ok(guard) => return Some(guard),
+                Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => thread::yield_now(),
+            }
+        }
+        None
+    }
+
     /// Keeps a text.
     pub(crate) fn set(text: &str) {
-        text.clone_into(&mut TEXT.lock().unwrap_or_else(PoisonError::into_inner));
+        if let Some(mut kept) = lock() {
+            text.clone_into(&mut kept);
+        }
     }
 
     /// The text, which is empty before the first failure. Never null.
     pub(crate) fn get() -> *const c_char {
-        let text = TEXT.lock().unwrap_or_else(PoisonError::into_inner).replace('\0', " ");
+        let text = lock().map(|kept| kept.replace('\0', " ")).unwrap_or_default();
         let text = CString::new(text).unwrap_or_default();
         // A thread that ends has nobody left to read it.
         GIVEN

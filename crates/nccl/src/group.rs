@@ -1,10 +1,11 @@
 //! Groups of calls.
 //!
-//! What a thread calls between `ncclGroupStart` and the outermost `ncclGroupEnd` is kept and done at that end: first communicators are
-//! made, all at once; then calls are carried out, all at once; then communicators that the group destroys are left. If any of the calls
-//! was refused, nothing of the group is done, and the end returns why.
+//! What a thread calls between `ncclGroupStart` and the outermost `ncclGroupEnd` is kept and done at that end: first
+//! communicators are made, all at once; then calls are carried out, all at once; then communicators that the group
+//! destroys are left. If any of the calls was refused, nothing of the group is done, and the end returns why.
 //!
-//! Calls that NCCL serves are not kept: NCCL gets them at once, in a group of its own that is opened before the first of them.
+//! Calls that NCCL serves are not kept: NCCL gets them at once, in a group of its own that is opened before the first
+//! of them.
 
 use crate::abi::result;
 use crate::error::Error;

@@ -219,7 +219,8 @@ fn with_color(wishes: &[Wish], color: c_int) -> Vec<u32> {
     ranks
 }
 
-/// Splits: all ranks of the parent tell their color and key, and the first rank of each color sends an id. Nothing for a rank without color.
+/// Splits: all ranks of the parent tell their color and key, and the first rank of each color sends an id. Nothing
+/// for a rank without color.
 pub(crate) fn split(
     parent: &Communicator,
     own: u32,

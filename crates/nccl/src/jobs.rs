@@ -1,8 +1,8 @@
 //! Making communicators, and leaving them.
 //!
-//! A job has two parts. In the first, ranks meet and agree; it waits for other ranks, so that jobs of one group, which may be ranks of one
-//! communicator, do it in threads of their own. The second hands the communicator to its executor, in the thread of the caller, as
-//! NCCL depends on the GPU that is current there.
+//! A job has two parts. In the first, ranks meet and agree; it waits for other ranks, so that jobs of one group,
+//! which may be ranks of one communicator, do it in threads of their own. The second hands the communicator to its
+//! executor, in the thread of the caller, as NCCL depends on the GPU that is current there.
 
 use crate::abi::{UniqueIdBytes, result};
 use crate::agreement::{Agreed, agree};
@@ -114,10 +114,19 @@ pub(crate) fn run(jobs: Vec<Job>, nccl_is_open: bool, slots: Vec<Slot>) -> Resul
             threads.into_iter().map(done).collect()
         }),
     };
-    let made = prepared.into_iter().collect::<Result<Vec<_>, _>>().and_then(|prepared| {
-        let needs_group = prepared.iter().filter(|prepared| matches!(prepared, Prepared::Nccl(_))).count() > 1;
-        hand_over(&jobs, prepared, nccl_is_open, needs_group, slots)
-    });
+    let made = match prepared.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(prepared) => {
+            let needs_group = prepared.iter().filter(|prepared| matches!(prepared, Prepared::Nccl(_))).count() > 1;
+            hand_over(&jobs, prepared, nccl_is_open, needs_group, slots)
+        }
+        Err(error) => {
+            if nccl_is_open {
+                // The first failure is the one that counts.
+                let _ = nccl::end_group(slots);
+            }
+            Err(error)
+        }
+    };
     if made.is_err() {
         jobs.iter().for_each(Job::discard);
     }

@@ -1,8 +1,8 @@
 //! Communicators of the process, by the handles that programs hold.
 //!
-//! A handle is a number with a mark in its upper half that no address of memory has (bits 47 and up are neither all 0 nor
-//! all 1). It is never used twice. So any value that is no handle is found out without being followed: garbage, a
-//! communicator that has been destroyed, or one of NCCL's own.
+//! A handle is a number with a mark in its upper bits that no address of memory has (bits 47 and up are neither all 0
+//! nor all 1), and is never used twice. So any value that is no handle is found out without being followed: garbage,
+//! a communicator that has been destroyed, or one of NCCL's own.
 
 use crate::abi::{Comm, FIRST_OWN_REDUCTION, result};
 use crate::error::Error;
@@ -17,8 +17,9 @@ use std::thread;
 use std::time::Duration;
 use syncline_runtime::value::Scalar;
 
-/// The mark of handles, in the bits from 32.
-const MARK: usize = 0x5953_4e43 << 32;
+/// The mark of handles, in the upper bits.
+const MARK: usize = 0x5953 << MARK_AT;
+const MARK_AT: u32 = 48;
 /// What a handle is a multiple of, as addresses of structures are.
 const STEP: usize = 16;
 
@@ -49,7 +50,7 @@ impl Member {
     /// A new one, whose executor is not known yet.
     pub(crate) fn register(place: Option<(u32, u32)>) -> Result<Arc<Member>, Error> {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
-        let handle = MARK | (NEXT.fetch_add(1, Ordering::Relaxed) * STEP & 0xffff_ffff);
+        let handle = MARK | (NEXT.fetch_add(1, Ordering::Relaxed) * STEP);
         let member = Arc::new(Member {
             handle,
             process: process::id(),
@@ -137,7 +138,7 @@ pub(crate) fn find(comm: Comm) -> Result<Found, Error> {
     }
     let member = read()?.get(&(comm as usize)).cloned();
     let Some(member) = member else {
-        if comm as usize & !0xffff_ffff == MARK {
+        if comm as usize >> MARK_AT == MARK >> MARK_AT {
             return Err(Error::argument(
                 "comm",
                 format_args!("{comm:p}"),

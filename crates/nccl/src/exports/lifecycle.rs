@@ -69,17 +69,18 @@ exports! {
             Ok(ranks) if ranks > 0 => ranks,
             _ => return Err(Error::argument("ndev", count, "1 and more")),
         };
+        let id = if Device::from_environment()? == Device::Cpu { Some(new_id()?) } else { None };
         let members: Vec<Arc<Member>> =
             (0..ranks).map(|rank| Member::register(Some((rank, ranks)))).collect::<Result<_, _>>()?;
-        let done = match Device::from_environment()? {
-            Device::Cpu => {
-                let id = new_id()?;
+        let done = match id {
+            Some(id) => {
                 let job = |member: &Arc<Member>| {
                     Job::new(Some(member.clone()), Way::Join(id), OwnedConfig::default())
                 };
                 group::make(members.iter().map(job).collect())
             }
-            Device::Cuda => {
+            None => {
+                nccl::say_served(ranks);
                 let mut places: Vec<Comm> = vec![ptr::null_mut(); ranks as usize];
                 // SAFETY: there is a place for each; devices are the program's promise.
                 let done = nccl::call(in_nccl(), |function: Function| unsafe {
@@ -174,7 +175,8 @@ exports! {
         done
     }
 
-    /// Gives a communicator up: calls under way return, here and on other ranks. Waits for nobody. Its handle is of no more use.
+    /// Gives a communicator up: calls under way return, here and on other ranks. Waits for nobody. Its handle is of
+    /// no more use.
     fn ncclCommAbort/pncclCommAbort(comm: Comm) {
         let member = find_member(comm)?;
         let done = match member.executor() {
@@ -187,8 +189,8 @@ exports! {
             Err(_) => Ok(result::SUCCESS),
         };
         member.remove()?;
-        // The goodbye to a server that is stopped takes a second or two, which the caller must not wait for. Where there
-        // is no thread for it, it does.
+        // The goodbye to a server that is stopped takes a second or two, which the caller must not wait for. Where
+        // there is no thread for it, it does.
         let _ = thread::Builder::new().name("syncline-leave".into()).spawn(move || jobs::close(&member));
         done
     }
@@ -198,7 +200,9 @@ exports! {
         not_null("handle", handle)?;
         match find_member(comm)?.executor()? {
             // SAFETY: the program's promise.
-            Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe { function(nccl.comm(), buffer, size, handle) }),
+            Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe {
+                function(nccl.comm(), buffer, size, handle)
+            }),
             Executor::Host(_) => {
                 // SAFETY: the program's promise.
                 unsafe { handle.write(buffer) };
@@ -216,7 +220,8 @@ exports! {
         }
     }
 
-    /// Makes a reduction that multiplies each input by a factor, and adds. The factor is read now, wherever it is said to be.
+    /// Makes a reduction that multiplies each input by a factor, and adds. The factor is read now, wherever it is
+    /// said to be.
     fn ncclRedOpCreatePreMulSum/pncclRedOpCreatePreMulSum(
         op: *mut c_int,
         scalar: *mut c_void,
@@ -233,7 +238,8 @@ exports! {
             }),
             Executor::Host(_) => {
                 if ![0, 1].contains(&residence) {
-                    return Err(Error::argument("residence", residence, "0 (ncclScalarDevice) or 1 (ncclScalarHostImmediate)"));
+                    let accepted = "0 (ncclScalarDevice) or 1 (ncclScalarHostImmediate)";
+                    return Err(Error::argument("residence", residence, accepted));
                 }
                 // SAFETY: the program's promise.
                 let code = unsafe { host::add_factor(&member, scalar, data_type)? };
@@ -341,9 +347,8 @@ pub(super) unsafe fn derive(
     let handle = if makes_none || made.is_err() { ptr::null_mut() } else { member.handle() };
     // SAFETY: the caller's promise.
     unsafe { new.write(handle) };
-    match group::keep(slot) {
-        Some(slot) => slot.fill()?,
-        None => {}
+    if let Some(slot) = group::keep(slot) {
+        slot.fill()?;
     }
     made
 }

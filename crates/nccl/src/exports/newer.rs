@@ -1,8 +1,10 @@
-//! Functions that came after 2.21.5 and take a communicator: they go to NCCL where it serves the communicator and has them, and are refused
-//! otherwise. A program that finds one of them elsewhere would hand NCCL a communicator that is not NCCL's.
+//! Functions that came after 2.21.5 and take a communicator: they go to NCCL where it serves the communicator and has
+//! them, and are refused otherwise. A program that finds one of them elsewhere would hand NCCL a communicator that is
+//! not NCCL's.
 
 use super::lifecycle::derive;
 use crate::abi::{Comm, Config, SimInfo, Stream, UniqueIdBytes, Window, result};
+use crate::agreement::Device;
 use crate::entry::{exports, not_null};
 use crate::error::Error;
 use crate::group;
@@ -35,13 +37,16 @@ exports! {
     fn ncclGroupSimulateEnd/pncclGroupSimulateEnd(info: *mut SimInfo) {
         match group::discard()? {
             None => Ok(result::SUCCESS),
-            Some((true, slots)) => {
+            Some((false, _)) if Device::from_environment()? == Device::Cpu => Err(refused()),
+            Some((is_open, slots)) => {
+                if !is_open {
+                    nccl::start_group()?;
+                }
                 // SAFETY: the program's promise.
                 let done = nccl::ask(in_nccl(), |function| unsafe { function(info) });
                 slots.into_iter().try_for_each(Slot::fill)?;
                 done
             }
-            Some((false, _)) => Err(refused()),
         }
     }
 
@@ -82,7 +87,7 @@ exports! {
         not_null("newcomm", new)?;
         // SAFETY: the program's promise.
         let config = unsafe { OwnedConfig::copy(config)? };
-        let own = if comm.is_null() {
+        let own = if comm.is_null() && Device::from_environment()? == Device::Cuda {
             comm
         } else {
             match find_member(comm)?.executor()? {
@@ -110,17 +115,17 @@ exports! {
         forward!(comm, |own| |function: Function| function(own, flags))
     }
 
-    /// Gives memory back for a while (since 2.30).
+    /// Gives memory back for a while (since 2.29).
     fn ncclCommSuspend/pncclCommSuspend(comm: Comm, flags: c_int) {
         forward!(comm, |own| |function: Function| function(own, flags))
     }
 
-    /// Takes memory again (since 2.30).
+    /// Takes memory again (since 2.29).
     fn ncclCommResume/pncclCommResume(comm: Comm) {
         forward!(comm, |own| |function: Function| function(own))
     }
 
-    /// How much memory a communicator has (since 2.30).
+    /// How much memory a communicator has (since 2.29).
     fn ncclCommMemStats/pncclCommMemStats(comm: Comm, stat: c_int, value: *mut u64) {
         forward!(comm, |own| |function: Function| function(own, stat, value))
     }
@@ -195,5 +200,118 @@ exports! {
     /// Waits for signals (since 2.29).
     fn ncclWaitSignal/pncclWaitSignal(count: c_int, signals: *mut c_void, comm: Comm, stream: Stream) {
         forward!(comm, |own| |function: Function| function(count, signals, own, stream))
+    }
+
+    /// `ncclAllReduce` with settings of its own (in the newest versions).
+    fn ncclAllReduceConfig/pncclAllReduceConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        op: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, op, own, stream, config))
+    }
+
+    /// `ncclReduceScatter` with settings of its own (in the newest versions).
+    fn ncclReduceScatterConfig/pncclReduceScatterConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        op: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, op, own, stream, config))
+    }
+
+    /// `ncclReduce` with settings of its own (in the newest versions).
+    fn ncclReduceConfig/pncclReduceConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        op: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(
+            send, recv, count, data_type, op, root, own, stream, config
+        ))
+    }
+
+    /// `ncclBroadcast` with settings of its own (in the newest versions).
+    fn ncclBroadcastConfig/pncclBroadcastConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, root, own, stream, config))
+    }
+
+    /// `ncclGather` with settings of its own (in the newest versions).
+    fn ncclGatherConfig/pncclGatherConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, root, own, stream, config))
+    }
+
+    /// `ncclScatter` with settings of its own (in the newest versions).
+    fn ncclScatterConfig/pncclScatterConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        root: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, root, own, stream, config))
+    }
+
+    /// `ncclAllGather` with settings of its own (in the newest versions).
+    fn ncclAllGatherConfig/pncclAllGatherConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, own, stream, config))
+    }
+
+    /// `ncclAlltoAll` with settings of its own (in the newest versions).
+    fn ncclAlltoAllConfig/pncclAlltoAllConfig(
+        send: *const c_void,
+        recv: *mut c_void,
+        count: usize,
+        data_type: c_int,
+        comm: Comm,
+        stream: Stream,
+        config: *const c_void,
+    ) {
+        forward!(comm, |own| |function: Function| function(send, recv, count, data_type, own, stream, config))
     }
 }

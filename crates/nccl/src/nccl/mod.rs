@@ -1,11 +1,11 @@
 //! The executor that hands calls to NCCL itself.
 //!
-//! What NCCL serves it serves as if Syncline were not there: the calls of a group go to it at once, in a group of its own. It has a
-//! communicator of its own for each of ours, and the program holds ours.
+//! What NCCL serves it serves as if Syncline were not there: the calls of a group go to it at once, in a group of its
+//! own. It has a communicator of its own for each of ours, and the program holds ours.
 //!
-//! Its library calls some of its own functions (`ncclGroupStart`, `ncclBroadcast` and others of 2.21.5) the way a program would. Where
-//! ours is preloaded and NCCL's is mapped as a dependency of the program, those calls come here. So whatever is called while a call of
-//! this thread is inside NCCL goes straight back to it ([`is_inside`]).
+//! Its library calls some of its own functions (`ncclGroupStart`, `ncclBroadcast` and others of 2.21.5) the way a
+//! program would. Where ours is preloaded and NCCL's is mapped as a dependency of the program, those calls come here.
+//! So whatever is called while a call of this thread is inside NCCL goes straight back to it ([`is_inside`]).
 
 mod context;
 mod library;
@@ -38,6 +38,22 @@ thread_local! {
 /// Whether this thread is inside a call of NCCL.
 pub(crate) fn is_inside() -> bool {
     INSIDE.get() > 0
+}
+
+/// Says that NCCL serves a communicator whose ranks are all in this process.
+pub(crate) fn say_served(ranks: u32) {
+    if let Ok(library) = library() {
+        log::fallback(&fallback_text(&version_text(library.version()), ranks));
+    }
+}
+
+/// Why there is a fallback.
+pub(crate) const REASON: &str = "Syncline does not serve buffers of GPUs yet";
+
+/// The line that says that NCCL takes over.
+pub(crate) fn fallback_text(version: &str, ranks: u32) -> String {
+    let ranks = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
+    format!("a communicator of {ranks} is served by NCCL {version}: {REASON}")
 }
 
 /// Whether NCCL serves this process, or may.

@@ -511,8 +511,11 @@ impl Server {
         self.send();
     }
 
+    /// Sends what members have still to get, to ranks of this process last: it may end as soon as one of them knows.
     fn send(&mut self) {
-        for rank in 0..self.members.len() {
+        let is_own = |rank: &usize| self.members[*rank].as_ref().is_some_and(|member| member.process == self.process);
+        let (own, others): (Vec<usize>, Vec<usize>) = (0..self.members.len()).partition(is_own);
+        for rank in others.into_iter().chain(own) {
             let connection = self.members[rank].as_ref().and_then(|member| member.connection.as_ref());
             if connection.is_some_and(|connection| connection.unsent() > 0) {
                 self.flush(rank);

@@ -11,7 +11,7 @@ use crate::executor::exchange::{Exchange, Line, Side};
 use crate::executor::{Asked, Buffers, Progress};
 use crate::value::{Arithmetic, DataType, Reduction};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, LazyLock, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 use syncline_collective::Kind;
@@ -106,7 +106,10 @@ pub unsafe fn run(calls: &[(Arc<Communicator>, Operation)]) -> Result<(), Failur
 
 /// Carries everything out.
 fn drive(lots: &mut [Lot<'_>]) {
-    let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
+    /// Asked once: the answer takes longer than a small call, as control groups are read from files.
+    static CORES: LazyLock<u32> =
+        LazyLock::new(|| thread::available_parallelism().map_or(1, |cores| cores.get() as u32));
+    let cores = *CORES;
     let spin = if lots.iter().all(|lot| lot.communicator.neighbours <= cores) { SPIN } else { Duration::ZERO };
     let mut idle: Option<Instant> = None;
     loop {
