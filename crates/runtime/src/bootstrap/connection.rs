@@ -1,7 +1,7 @@
 //! Frames over a TCP connection that never blocks.
 //!
-//! A frame is the length of its content in four bytes (little-endian), and the content. Memory is taken for what has arrived, not for what a
-//! length promises.
+//! A frame is the length of its content in four bytes (little-endian), and the content. Memory is taken for what has
+//! arrived, not for what a length promises.
 
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Read, Write};
@@ -36,8 +36,8 @@ impl Connection {
     pub fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        // A host that is gone is noticed in about a minute, without a call that waits for it. A process that is stopped is not
-        // gone: its host answers.
+        // A host that is gone is noticed in about a minute, without a call that waits for it. A process that is stopped
+        // is not gone: its host answers.
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, Duration::from_secs(10))?;
         sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(10))?;
@@ -45,8 +45,8 @@ impl Connection {
         Ok(Connection { stream, incoming: Vec::new(), taken: 0, outgoing: Vec::new(), sent: 0 })
     }
 
-    /// Reads what has arrived, up to a limit of what is held unread. Returns whether more may come; not, if the other side has
-    /// closed or broken the connection. Frames that have arrived before are still to be taken then.
+    /// Reads what has arrived, up to a limit of what is held unread. Returns whether more may come; not, if the other
+    /// side has closed or broken the connection. Frames that have arrived before are still to be taken then.
     pub fn receive(&mut self, most: usize) -> bool {
         self.incoming.drain(..self.taken);
         self.taken = 0;

@@ -1,4 +1,5 @@
-//! The bootstrap server: one thread that knows all ranks of a communicator, and waits on all their connections with poll(2).
+//! The bootstrap server: one thread that knows all ranks of a communicator, and waits on all their connections with
+//! poll(2).
 
 use super::clock::{now, poll_limit, seconds};
 use super::codec::Take;
@@ -46,7 +47,8 @@ pub(crate) struct Server {
     refused: Vec<Stranger>,
     /// By rank, as many as the first rank says.
     members: Vec<Option<Member>>,
-    /// How many have shown the token, and how many ranks there are by what they say, if anyone has said what makes sense.
+    /// How many have shown the token, and how many ranks there are by what they say, if anyone has said what makes
+    /// sense.
     presented: u32,
     expected: Option<u32>,
     failure: Option<Failure>,
@@ -118,7 +120,8 @@ impl Server {
     fn run(mut self) {
         while !self.finished() {
             let ready = self.wait();
-            // Connections are taken from the lists by handling others, so that places are valid in descending order only.
+            // Connections are taken from the lists by handling others, so that places are valid in descending order
+            // only.
             for &(source, flags) in ready.iter().rev() {
                 match source {
                     Source::Listener => self.accept(),

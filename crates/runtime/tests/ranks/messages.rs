@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -333,7 +333,10 @@ proptest! {
         for (kind, lane, bytes, place, value, whole) in picks {
             let mut frame = match kind {
                 0 => [&[2, 0][..], &(lane % 2).to_le_bytes(), &1_u32.to_le_bytes()].concat(),
-                _ => [&[1, 0][..], &(lane % 8).to_le_bytes(), &bytes.to_le_bytes(), &[9; 24], &vec![5; bytes as usize]].concat(),
+                _ => {
+                    let payload = vec![5; bytes as usize];
+                    [&[1, 0][..], &(lane % 8).to_le_bytes(), &bytes.to_le_bytes(), &[9; 24], &payload].concat()
+                }
             };
             if !whole {
                 let place = place % frame.len().min(40);
@@ -399,6 +402,22 @@ fn how_fast_messages_go_over_loopback() {
             rank.close();
         });
     }
+    // What a bare connection does, for comparison.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let writer = thread::spawn(move || {
+        let mut stream = TcpStream::connect(at).unwrap();
+        for _ in 0..20_000 {
+            stream.write_all(&[1; SLOT_BYTES]).unwrap();
+        }
+    });
+    let (mut stream, _) = listener.accept().unwrap();
+    let (began, mut buffer) = (now(), vec![0; SLOT_BYTES]);
+    for _ in 0..20_000 {
+        stream.read_exact(&mut buffer).unwrap();
+    }
+    println!("a bare connection: {:.2} GB/s", 20_000.0 * SLOT_BYTES as f64 / began.elapsed().as_secs_f64() / 1e9);
+    writer.join().unwrap();
     // There and back again.
     let options = options(20_000, 20_000);
     let id = UniqueId::create(&options).unwrap();

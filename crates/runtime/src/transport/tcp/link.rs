@@ -286,8 +286,8 @@ impl Link {
         }
     }
 
-    /// Reads once: into the slot that is being filled, and beyond it into the buffer. All of the buffer has been looked at, except the beginning
-    /// of a head.
+    /// Reads once: into the slot that is being filled, and beyond it into the buffer. All of the buffer has been looked
+    /// at, except the beginning of a head.
     fn read(&mut self) -> io::Result<usize> {
         let Some((lane, label, filled)) = self.filling else {
             self.buffer.copy_within(self.unread.clone(), 0);
@@ -297,8 +297,8 @@ impl Link {
             return Ok(length);
         };
         let rest = match self.inbound.get_mut(&lane) {
-            // SAFETY: the slot has room for SLOT_BYTES, `label.bytes` is no more, and nobody else touches it before it is
-            // published.
+            // SAFETY: the slot has room for SLOT_BYTES, `label.bytes` is no more, and nobody else touches it before it
+            // is published.
             Some(inbound) => unsafe {
                 let start = inbound.writer.payload().add(filled);
                 std::slice::from_raw_parts_mut(start.as_ptr(), label.bytes as usize - filled)
@@ -361,7 +361,8 @@ impl Link {
         }
     }
 
-    /// A message has come on a lane that the I/O thread does not know: makes its ring, unless the rank's threads have just done so.
+    /// A message has come on a lane that the I/O thread does not know: makes its ring, unless the rank's threads have
+    /// just done so.
     fn arrive(&mut self, lane: Lane, shared: &SharedLanes) -> Result<(), Failure> {
         self.absorb(shared);
         if self.inbound.contains_key(&lane) {
