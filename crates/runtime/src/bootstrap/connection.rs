@@ -5,7 +5,7 @@
 
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -122,6 +122,12 @@ impl Connection {
         self.stream.peer_addr().map_or_else(|_| "an unknown address".to_owned(), |at| at.to_string())
     }
 
+    /// Closes the connection, even if a forked child still holds a copy of it.
+    pub fn close(self) {
+        // It is closed already, if this fails.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
     /// Gives the connection back, for something else than frames.
     pub fn into_stream(self) -> TcpStream {
         self.stream
@@ -131,6 +137,12 @@ impl Connection {
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
+}
+
+/// Stops listening, even if a forked child still holds a copy of the socket.
+pub(crate) fn stop_listening(listener: TcpListener) {
+    // It does not listen, if this fails.
+    let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
 }
 
 impl AsFd for Connection {

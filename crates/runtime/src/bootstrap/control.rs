@@ -126,7 +126,7 @@ impl Control<'_> {
         self.shared.descriptor.store(self.connection.stream().as_raw_fd(), Ordering::SeqCst);
         while self.turn() {}
         self.shared.descriptor.store(-1, Ordering::SeqCst);
-        drop(self.connection);
+        self.connection.close();
         self.shared.outbox().closed = true;
         self.shared.state().closed = true;
         self.shared.changed.notify_all();

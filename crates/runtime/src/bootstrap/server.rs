@@ -3,7 +3,7 @@
 
 use super::clock::{now, poll_limit, seconds};
 use super::codec::Take;
-use super::connection::{Connection, FRAME_BYTES, HEAD};
+use super::connection::{Connection, FRAME_BYTES, HEAD, stop_listening};
 use super::court::Court;
 use super::id::{TOKEN_BYTES, VERSION, same_token};
 use super::message::{FRONT, FromRank, FromServer, Front, Hello};
@@ -330,8 +330,7 @@ impl Server {
 
     /// All have joined: nobody else may, and each is told what others have published.
     fn open(&mut self) {
-        self.listener = None;
-        self.strangers.clear();
+        self.close_doors();
         self.court = Some(Court::new(self.members.len() as u32, self.call_timeout));
         let own = self.members.iter().flatten().enumerate().filter(|(_, member)| member.process == self.process);
         let ranks_of_process = own.map(|(rank, _)| rank as u32).collect();
@@ -340,6 +339,14 @@ impl Server {
             let bytes = self.members[rank].as_mut().map(|member| std::mem::take(&mut member.publication));
             self.tell_all(&FromServer::Publication { rank: rank as u32, bytes: bytes.unwrap_or_default() });
         }
+    }
+
+    /// Nobody can join any more.
+    fn close_doors(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            stop_listening(listener);
+        }
+        self.strangers.clear();
     }
 
     fn tell(&mut self, rank: usize, message: &FromServer) {
@@ -463,7 +470,9 @@ impl Server {
 
     fn drop_member(&mut self, rank: usize) {
         if let Some(member) = &mut self.members[rank] {
-            member.connection = None;
+            if let Some(connection) = member.connection.take() {
+                connection.close();
+            }
             member.watch = None;
         }
     }
@@ -486,8 +495,7 @@ impl Server {
         self.strangers.retain(|stranger| stranger.until > now);
         self.refused.retain(|stranger| stranger.until > now);
         if self.listener.is_some() && now >= self.deadline {
-            self.listener = None;
-            self.strangers.clear();
+            self.close_doors();
             let missing: Vec<u32> =
                 (0..self.members.len()).filter(|&rank| self.members[rank].is_none()).map(|rank| rank as u32).collect();
             if let Some(&first) = missing.first() {
@@ -498,8 +506,7 @@ impl Server {
         }
         // A failed communicator is open to those who have still to hear of it.
         if self.failure.is_some() && self.expected.is_some_and(|expected| self.presented >= expected) {
-            self.listener = None;
-            self.strangers.clear();
+            self.close_doors();
         }
         if let Some(court) = self.court.as_mut().filter(|_| self.failure.is_none()) {
             let inquiries = court.inquiries(now);

@@ -279,8 +279,9 @@ fn a_connection_that_breaks_is_reported() {
 #[test]
 fn a_peer_that_never_connects_is_named() {
     let options = options(20_000, 400);
-    let all = sessions(2, &options);
-    let session = Arc::new(all.into_iter().next().unwrap());
+    let mut all = sessions(2, &options);
+    let other = all.pop().unwrap();
+    let session = Arc::new(all.pop().unwrap());
     let listener = Listener::open(&options).unwrap();
     let (at, peers) = (listener.address(), BTreeMap::from([(1, "127.0.0.1:1".parse().unwrap())]));
     // A connection that is none of the peer's.
@@ -290,6 +291,11 @@ fn a_peer_that_never_connects_is_named() {
     assert_eq!((failure.cause, failure.rank), (Cause::TimedOut, Some(1)));
     assert_eq!(failure.message, "rank 1 has not connected to rank 0 within 0.4 s");
     assert!(TcpStream::connect(at).is_err(), "it still listens");
+    // Nobody waits for who has left.
+    other.leave();
+    let options = crate::support::options(20_000, 600_000);
+    let failure = Network::connect(Listener::open(&options).unwrap(), &session, &peers, Box::new(|| {}), &options);
+    assert_eq!(failure.err().map(|failure| (failure.cause, failure.rank)), Some((Cause::Aborted, Some(1))));
 }
 
 /// A rank 0 with its network, and the raw connection of a rank 1 that has presented itself.

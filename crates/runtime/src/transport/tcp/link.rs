@@ -8,7 +8,7 @@ use crate::transport::Lane;
 use crate::transport::ring::{Label, Reader, SLOT_BYTES, SLOTS, Writer};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Payloads up to this are copied, to be sent together with others.
@@ -77,6 +77,13 @@ struct Inbound {
     writer: Writer,
     /// Slots that have arrived and have not been given back to the peer.
     held: u32,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Even if a forked child still holds a copy of the socket. It is closed already, if this fails.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
 }
 
 /// What has happened.
