@@ -15,9 +15,10 @@ struct Candidate {
 
 /// The address to listen at, with port 0 (any).
 ///
-/// It is `options.address` if there is one. Else it is the first address of an interface that `options.interfaces` allows; else
-/// the first that is not the loopback's and not of a bridge of containers (`docker`, `virbr`); else 127.0.0.1. Addresses of
-/// IPv4 come before those of IPv6, those of IPv6 that are link-local last, and otherwise they are in the order of the interfaces' numbers.
+/// It is `options.address` if there is one. Else it is the first address of an interface that `options.interfaces`
+/// allows; else the first that is not the loopback's and not of a bridge of containers (`docker`, `virbr`); else
+/// 127.0.0.1. Addresses of IPv4 come before those of IPv6, those of IPv6 that are link-local last, and otherwise they
+/// are in the order of the interfaces' numbers.
 ///
 /// # Errors
 /// [`Cause::Argument`], if the address is none, or no interface that is allowed has one.
@@ -145,7 +146,8 @@ fn read_answer(mut answer: &[u8], found: &mut Vec<Candidate>) -> bool {
 
 /// Reads an `ifaddrmsg` and its attributes.
 fn read_address(message: &[u8]) -> Option<Candidate> {
-    /// The peer's address, for an interface to a single peer the only one that every interface has; and the own address.
+    /// The peer's address, for an interface to a single peer the only one that every interface has; and the own
+    /// address.
     const ADDRESS: u16 = 1;
     const LOCAL: u16 = 2;
     let head = message.get(..8)?;
@@ -206,7 +208,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_answer_of_the_system_is_survived(bytes in proptest::collection::vec(any::<u8>(), 0..400), kind in 0_u16..32) {
+        fn any_answer_of_the_system_is_survived(
+            bytes in proptest::collection::vec(any::<u8>(), 0..400),
+            kind in 0_u16..32,
+        ) {
             let mut message = bytes;
             if message.len() >= 16 {
                 let length = message.len() as u32;

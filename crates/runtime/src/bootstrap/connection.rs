@@ -1,11 +1,11 @@
 //! Frames over a TCP connection that never blocks.
 //!
-//! A frame is the length of its content in four bytes (little-endian), and the content. Memory is taken for what has arrived, not for what a
-//! length promises.
+//! A frame is the length of its content in four bytes (little-endian), and the content. Memory is taken for what has
+//! arrived, not for what a length promises.
 
 use rustix::net::sockopt;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ impl Connection {
     pub fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        // A host that is gone is noticed in about a minute, without a call that waits for it. A process that is stopped is not
-        // gone: its host answers.
+        // A host that is gone is noticed in about a minute, without a call that waits for it. A process that is stopped
+        // is not gone: its host answers.
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, Duration::from_secs(10))?;
         sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(10))?;
@@ -45,8 +45,8 @@ impl Connection {
         Ok(Connection { stream, incoming: Vec::new(), taken: 0, outgoing: Vec::new(), sent: 0 })
     }
 
-    /// Reads what has arrived, up to a limit of what is held unread. Returns whether more may come; not, if the other side has
-    /// closed or broken the connection. Frames that have arrived before are still to be taken then.
+    /// Reads what has arrived, up to a limit of what is held unread. Returns whether more may come; not, if the other
+    /// side has closed or broken the connection. Frames that have arrived before are still to be taken then.
     pub fn receive(&mut self, most: usize) -> bool {
         self.incoming.drain(..self.taken);
         self.taken = 0;
@@ -122,6 +122,12 @@ impl Connection {
         self.stream.peer_addr().map_or_else(|_| "an unknown address".to_owned(), |at| at.to_string())
     }
 
+    /// Closes the connection, even if a forked child still holds a copy of it.
+    pub fn close(self) {
+        // It is closed already, if this fails.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+
     /// Gives the connection back, for something else than frames.
     pub fn into_stream(self) -> TcpStream {
         self.stream
@@ -131,6 +137,12 @@ impl Connection {
     pub fn stream(&self) -> &TcpStream {
         &self.stream
     }
+}
+
+/// Stops listening, even if a forked child still holds a copy of the socket.
+pub(crate) fn stop_listening(listener: TcpListener) {
+    // It does not listen, if this fails.
+    let _ = rustix::net::shutdown(&listener, rustix::net::Shutdown::Both);
 }
 
 impl AsFd for Connection {

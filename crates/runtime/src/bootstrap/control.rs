@@ -60,11 +60,21 @@ pub(crate) struct State {
 /// What the rank has to tell.
 #[derive(Default)]
 pub(crate) struct Outbox {
-    pub messages: Vec<FromRank>,
+    messages: Vec<FromRank>,
     /// The connection is to be closed, by then even if the server has not closed it.
     pub quit: Option<Instant>,
     /// Calls of which has been announced that this rank waits in them.
     pub announced: BTreeSet<u32>,
+    /// Nobody sends any more what is put here.
+    closed: bool,
+}
+
+impl Outbox {
+    pub fn push(&mut self, message: FromRank) {
+        if !self.closed {
+            self.messages.push(message);
+        }
+    }
 }
 
 impl Shared {
@@ -78,7 +88,7 @@ impl Shared {
 
     /// Sends a message, by the control thread.
     pub fn post(&self, message: FromRank) {
-        self.outbox().messages.push(message);
+        self.outbox().push(message);
         self.kick();
     }
 
@@ -116,7 +126,8 @@ impl Control<'_> {
         self.shared.descriptor.store(self.connection.stream().as_raw_fd(), Ordering::SeqCst);
         while self.turn() {}
         self.shared.descriptor.store(-1, Ordering::SeqCst);
-        drop(self.connection);
+        self.connection.close();
+        self.shared.outbox().closed = true;
         self.shared.state().closed = true;
         self.shared.changed.notify_all();
     }
@@ -252,7 +263,8 @@ impl Control<'_> {
         };
         let ended = "its process, which serves the control plane, has ended, or its host cannot be reached";
         if !welcomed {
-            let message = "the bootstrap server has closed the connection: its process has ended, or the id is of another communicator";
+            let message = "the bootstrap server has closed the connection: its process has ended, \
+                           or the id is of another communicator";
             shared.fail(Failure::new(Cause::Died, message));
         } else if let Some(&rank) = ranks.iter().find(|rank| !left.contains(rank)) {
             shared.fail(Failure::new(Cause::Died, format!("rank {rank} has died: {ended}")).of_rank(rank));

@@ -1,7 +1,8 @@
-//! Finds out why a call does not end, from what ranks say about it. It reads no clock and no socket: times are arguments.
+//! Finds out why a call does not end, from what ranks say about it. It reads no clock and no socket: times are
+//! arguments.
 //!
-//! For every matter that a rank waits in there is a case. While there is one, all ranks are asked about it again and again; each has one
-//! open inquiry for a case at most. A case is closed when nobody waits in it any more.
+//! For every matter that a rank waits in there is a case. While there is one, all ranks are asked about it again and
+//! again; each has one open inquiry for a case at most. A case is closed when nobody waits in it any more.
 
 use super::calls::Entry;
 use super::clock::seconds;
@@ -19,7 +20,8 @@ const FRESH: Duration = Duration::from_secs(1);
 const SILENT: Duration = Duration::from_secs(1);
 /// Who has not answered for so long may turn out to be silent, so that others are not blamed yet.
 const SLOW: Duration = Duration::from_millis(200);
-/// How long ranks that have not made a call are waited for when others have made different ones, so as to know the majority.
+/// How long ranks that have not made a call are waited for when others have made different ones, so as to know the
+/// majority.
 const UNDECIDED: Duration = Duration::from_millis(300);
 /// How long messages of a peer that has left may still be on their way.
 const ON_THE_WAY: Duration = Duration::from_millis(500);
@@ -328,7 +330,8 @@ impl Case {
             let message = format!("{} {has} not made {call_text} within {timeout}", names(&absent));
             return Some(Failure::new(Cause::TimedOut, message).of_rank(first));
         }
-        // Whom the first waiter waits for, whom that one waits for, and so on, to one who waits for nobody, or in a circle.
+        // Whom the first waiter waits for, whom that one waits for, and so on, to one who waits for nobody, or in a
+        // circle.
         let matter = Matter::Call(call);
         let waited_for = |rank: usize| ranks[rank].waits.get(&matter).and_then(|waiting| waiting.on);
         let waiter = (0..ranks.len()).find(|&rank| ranks[rank].waits.contains_key(&matter))?;
@@ -408,7 +411,8 @@ fn silent(ranks: &[u32], when: &str) -> Failure {
     Failure::new(Cause::TimedOut, format!("{} {does} ({its}) {when}", names(ranks))).of_rank(ranks[0])
 }
 
-/// The failure of ranks that have made different calls: the smaller groups are to blame, unless there is no largest one.
+/// The failure of ranks that have made different calls: the smaller groups are to blame, unless there is no largest
+/// one.
 fn mismatch(call: u32, groups: &BTreeMap<u64, (String, Vec<u32>)>) -> Failure {
     let mut groups: Vec<&(String, Vec<u32>)> = groups.values().collect();
     groups.sort_by_key(|(_, ranks)| (std::cmp::Reverse(ranks.len()), ranks[0]));
@@ -434,3 +438,6 @@ fn mismatch(call: u32, groups: &BTreeMap<u64, (String, Vec<u32>)>) -> Failure {
     }
     Failure { rank, ..Failure::new(Cause::Mismatch, sentence).in_call(call) }
 }
+
+#[cfg(test)]
+mod tests;

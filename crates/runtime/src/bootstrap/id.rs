@@ -20,15 +20,17 @@ const DIGEST: usize = ID_BYTES - 8;
 
 /// Where the bootstrap server of a communicator listens, and the secret that a rank has to know to join.
 ///
-/// The layout, in bytes: 0-7 `SYNCLINE`, 8-9 version, 10 `4` or `6`, 12-13 port, 16-31 address, 32-35 scope of a link-local IPv6
-/// address, 40-71 token, 120-127 digest of 0-119, all others 0; numbers are little-endian. Versions to come keep magic, version,
-/// address, token and digest where they are, so that a rank of another version can tell the server that it is one.
+/// The layout, in bytes: 0-7 `SYNCLINE`, 8-9 version, 10 `4` or `6`, 12-13 port, 16-31 address, 32-35 scope of a
+/// link-local IPv6 address, 40-71 token, 120-127 digest of 0-119, all others 0; numbers are little-endian. Versions to
+/// come keep magic, version, address, token and digest where they are, so that a rank of another version can tell the
+/// server that it is one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct UniqueId([u8; ID_BYTES]);
 
 impl UniqueId {
-    /// A new id. Starts its bootstrap server in a thread of the calling process, which serves one communicator: it ends when
-    /// all ranks have left, or when no rank has joined within the join timeout, and stops listening when all ranks have joined.
+    /// A new id. Starts its bootstrap server in a thread of the calling process, which serves one communicator: it ends
+    /// when all ranks have left, or when no rank has joined within the join timeout, and stops listening when all ranks
+    /// have joined.
     ///
     /// # Errors
     /// A [`Failure`], if the options are wrong or the system refuses to listen at the address.

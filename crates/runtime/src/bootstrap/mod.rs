@@ -8,19 +8,21 @@
 //!   Session ───────────▶ the rank's own threads: begin, end, waiting, failure
 //! ```
 //!
-//! A rank joins by presenting the token of the [`UniqueId`]; who does not is disconnected without an answer. When all have
-//! joined, each gets what the others have published, the server stops listening, and from then on it watches:
+//! A rank joins by presenting the token of the [`UniqueId`]; who does not is disconnected without an answer. When all
+//! have joined, each gets what the others have published, the server stops listening, and from then on it watches:
 //!
 //! * A rank whose connection or process ends without a goodbye has died. All others are told at once.
-//! * A rank that waits in a call for longer than 50 ms says so ([`Session::waiting`]). The server then asks all ranks what they know of
-//!   that call. If they have made different calls, all get a [`Cause::Mismatch`]; if nothing moves for the timeout,
-//!   the rank that does not answer, has not made the call, or is waited for is named in a [`Cause::TimedOut`].
+//! * A rank that waits in a call for longer than 50 ms says so ([`Session::waiting`]). The server then asks all ranks
+//!   what they know of that call. If they have made different calls, all get a [`Cause::Mismatch`]; if nothing moves for
+//!   the timeout, the rank that does not answer, has not made the call, or is waited for is named in a
+//!   [`Cause::TimedOut`].
 //! * If the server itself is silent, ranks judge by their own clocks ([`Session::waiting`]).
 //!
 //! The first failure stays the failure of the communicator, and all ranks get the same one.
 //!
-//! What is left out: nothing is encrypted, so that whoever can read the network can read the token; and when the process of the server
-//! ends after its own rank has said goodbye, the remaining ranks go on, but deaths among them are noticed by timeout only.
+//! What is left out: nothing is encrypted, so that whoever can read the network can read the token; and when the
+//! process of the server ends after its own rank has said goodbye, the remaining ranks go on, but deaths among them are
+//! noticed by timeout only.
 
 pub(crate) mod address;
 mod calls;

@@ -11,8 +11,8 @@ pub struct Options {
     pub call_timeout: Duration,
     /// How long a rank waits for the others to join.
     pub join_timeout: Duration,
-    /// The interfaces whose addresses may be used, as NCCL writes them: prefixes of names with commas between, after `=` whole
-    /// names, and after `^` what is not to be used.
+    /// The interfaces whose addresses may be used, as NCCL writes them: prefixes of names with commas between, after
+    /// `=` whole names, and after `^` what is not to be used.
     pub interfaces: Option<String>,
     /// The address to listen at, instead of one of an interface: IPv4 or IPv6, without a port.
     pub address: Option<String>,

@@ -1,7 +1,8 @@
 //! Which process a rank lives in, and whether that has ended.
 //!
-//! A connection tells of a death only when the last copy of its socket is closed, and a child that the process has forked holds
-//! copies. A process of the same host is therefore watched by a descriptor of the process itself as well (pidfd_open(2)).
+//! A connection tells of a death only when the last copy of its socket is closed, and a child that the process has
+//! forked holds copies. A process of the same host is therefore watched by a descriptor of the process itself as well
+//! (pidfd_open(2)).
 
 use super::codec::{Malformed, Put, Take};
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
@@ -12,7 +13,8 @@ use std::sync::OnceLock;
 /// Names a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
-    /// A digest of the host's boot and of the name space of process numbers: processes with equal ones see each other's numbers.
+    /// A digest of the host's boot and of the name space of process numbers: processes with equal ones see each other's
+    /// numbers.
     host: u64,
     /// A number drawn by the process, which a forked child shares.
     nonce: u64,
@@ -34,7 +36,8 @@ pub(crate) fn random<const N: usize>() -> rustix::io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A digest of bytes (FNV-1a, 64 bits, see <http://www.isthe.com/chongo/tech/comp/fnv/>). It guards against accidents only.
+/// A digest of bytes (FNV-1a, 64 bits, see <http://www.isthe.com/chongo/tech/comp/fnv/>). It guards against accidents
+/// only.
 pub(crate) fn digest(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
@@ -57,9 +60,11 @@ impl Process {
         Process { host, nonce, pid: pid() }
     }
 
-    /// A descriptor that becomes readable when the process ends, if it runs on this host and the system has such descriptors.
+    /// A descriptor that becomes readable when the process ends, if it is another one of this host and the system has
+    /// such descriptors.
     pub fn watch(&self) -> Option<OwnedFd> {
-        if self.host != Process::this().host {
+        let this = Process::this();
+        if self.host != this.host || *self == this {
             return None;
         }
         let pid = Pid::from_raw(self.pid.cast_signed())?;

@@ -1,8 +1,9 @@
-//! The bootstrap server: one thread that knows all ranks of a communicator, and waits on all their connections with poll(2).
+//! The bootstrap server: one thread that knows all ranks of a communicator, and waits on all their connections with
+//! poll(2).
 
 use super::clock::{now, poll_limit, seconds};
 use super::codec::Take;
-use super::connection::{Connection, FRAME_BYTES, HEAD};
+use super::connection::{Connection, FRAME_BYTES, HEAD, stop_listening};
 use super::court::Court;
 use super::id::{TOKEN_BYTES, VERSION, same_token};
 use super::message::{FRONT, FromRank, FromServer, Front, Hello};
@@ -46,7 +47,8 @@ pub(crate) struct Server {
     refused: Vec<Stranger>,
     /// By rank, as many as the first rank says.
     members: Vec<Option<Member>>,
-    /// How many have shown the token, and how many ranks there are by what they say, if anyone has said what makes sense.
+    /// How many have shown the token, and how many ranks there are by what they say, if anyone has said what makes
+    /// sense.
     presented: u32,
     expected: Option<u32>,
     failure: Option<Failure>,
@@ -118,7 +120,8 @@ impl Server {
     fn run(mut self) {
         while !self.finished() {
             let ready = self.wait();
-            // Connections are taken from the lists by handling others, so that places are valid in descending order only.
+            // Connections are taken from the lists by handling others, so that places are valid in descending order
+            // only.
             for &(source, flags) in ready.iter().rev() {
                 match source {
                     Source::Listener => self.accept(),
@@ -327,8 +330,7 @@ impl Server {
 
     /// All have joined: nobody else may, and each is told what others have published.
     fn open(&mut self) {
-        self.listener = None;
-        self.strangers.clear();
+        self.close_doors();
         self.court = Some(Court::new(self.members.len() as u32, self.call_timeout));
         let own = self.members.iter().flatten().enumerate().filter(|(_, member)| member.process == self.process);
         let ranks_of_process = own.map(|(rank, _)| rank as u32).collect();
@@ -337,6 +339,14 @@ impl Server {
             let bytes = self.members[rank].as_mut().map(|member| std::mem::take(&mut member.publication));
             self.tell_all(&FromServer::Publication { rank: rank as u32, bytes: bytes.unwrap_or_default() });
         }
+    }
+
+    /// Nobody can join any more.
+    fn close_doors(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            stop_listening(listener);
+        }
+        self.strangers.clear();
     }
 
     fn tell(&mut self, rank: usize, message: &FromServer) {
@@ -460,7 +470,9 @@ impl Server {
 
     fn drop_member(&mut self, rank: usize) {
         if let Some(member) = &mut self.members[rank] {
-            member.connection = None;
+            if let Some(connection) = member.connection.take() {
+                connection.close();
+            }
             member.watch = None;
         }
     }
@@ -483,8 +495,7 @@ impl Server {
         self.strangers.retain(|stranger| stranger.until > now);
         self.refused.retain(|stranger| stranger.until > now);
         if self.listener.is_some() && now >= self.deadline {
-            self.listener = None;
-            self.strangers.clear();
+            self.close_doors();
             let missing: Vec<u32> =
                 (0..self.members.len()).filter(|&rank| self.members[rank].is_none()).map(|rank| rank as u32).collect();
             if let Some(&first) = missing.first() {
@@ -495,8 +506,7 @@ impl Server {
         }
         // A failed communicator is open to those who have still to hear of it.
         if self.failure.is_some() && self.expected.is_some_and(|expected| self.presented >= expected) {
-            self.listener = None;
-            self.strangers.clear();
+            self.close_doors();
         }
         if let Some(court) = self.court.as_mut().filter(|_| self.failure.is_none()) {
             let inquiries = court.inquiries(now);

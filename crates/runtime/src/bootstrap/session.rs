@@ -55,13 +55,14 @@ struct Silence {
 impl Session {
     /// Joins the communicator of an id as one of its ranks, and waits until all have.
     ///
-    /// `publication` is what the others will see in [`Session::publications`], at most [`PUBLICATION_BYTES`]. `wake` is called, from
-    /// another thread, when the communicator fails; it must not block, and must not use the session.
+    /// `publication` is what the others will see in [`Session::publications`], at most [`PUBLICATION_BYTES`]. `wake` is
+    /// called, from another thread, when the communicator fails; it must not block, and must not use the session.
     ///
     /// # Errors
-    /// A [`Failure`]: [`Cause::TimedOut`] with the ranks that have not joined within the join timeout; [`Cause::Argument`] on all
-    /// ranks if two have the same number, one is out of range, they disagree about how many they are, or are of different
-    /// versions; [`Cause::Died`] if one has died meanwhile, or the server does not exist any more.
+    /// A [`Failure`]: [`Cause::TimedOut`] with the ranks that have not joined within the join timeout;
+    /// [`Cause::Argument`] on all ranks if two have the same number, one is out of range, they disagree about how many
+    /// they are, or are of different versions; [`Cause::Died`] if one has died meanwhile, or the server does not exist
+    /// any more.
     pub fn join(
         id: &UniqueId,
         rank: u32,
@@ -198,11 +199,12 @@ impl Session {
         Ok(())
     }
 
-    /// An all-gather over the control plane: what each rank has passed, by rank. All ranks have to take part, in the same order.
+    /// An all-gather over the control plane: what each rank has passed, by rank. All ranks have to take part, in the
+    /// same order.
     ///
     /// # Errors
-    /// [`Cause::Argument`] above [`EXCHANGE_BYTES`]; [`Cause::TimedOut`] with the ranks that have not taken part within the
-    /// timeout; the failure of the communicator.
+    /// [`Cause::Argument`] above [`EXCHANGE_BYTES`]; [`Cause::TimedOut`] with the ranks that have not taken part within
+    /// the timeout; the failure of the communicator.
     pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
         self.usable()?;
         if bytes.len() > EXCHANGE_BYTES {
@@ -253,7 +255,8 @@ impl Session {
         }
     }
 
-    /// Notes that this rank makes a call. Calls are numbered from 0, in the same order on all ranks. No message is sent.
+    /// Notes that this rank makes a call. Calls are numbered from 0, in the same order on all ranks. No message is
+    /// sent.
     ///
     /// # Errors
     /// [`Cause::Argument`] in a forked process, and after [`Session::leave`].
@@ -269,7 +272,7 @@ impl Session {
         if self.announced.load(Ordering::Relaxed) {
             let mut outbox = self.shared.outbox();
             if outbox.announced.remove(&call) {
-                outbox.messages.push(FromRank::Done { call });
+                outbox.push(FromRank::Done { call });
                 self.announced.store(!outbox.announced.is_empty(), Ordering::Relaxed);
                 drop(outbox);
                 self.shared.kick();
@@ -277,14 +280,14 @@ impl Session {
         }
     }
 
-    /// Notes that a call has moved on here: to be called whenever a message has been sent or received in it. As long as any
-    /// rank moves on, a call does not time out, however long it takes.
+    /// Notes that a call has moved on here: to be called whenever a message has been sent or received in it. As long as
+    /// any rank moves on, a call does not time out, however long it takes.
     pub fn advance(&self) {
         self.shared.calls.advance();
     }
 
-    /// Announces that this rank has waited in a call for more than 50 ms, perhaps for a certain rank. To be called again about each
-    /// 100 ms as long as it waits. [`Session::failure`] tells what comes of it.
+    /// Announces that this rank has waited in a call for more than 50 ms, perhaps for a certain rank. To be called
+    /// again about each 100 ms as long as it waits. [`Session::failure`] tells what comes of it.
     pub fn waiting(&self, call: u32, on: Option<u32>) {
         {
             let mut outbox = self.shared.outbox();
@@ -295,8 +298,8 @@ impl Session {
         self.judge(Some(call), on, 0);
     }
 
-    /// As [`Session::waiting`], for a point-to-point message from or to a peer. `progress` is a number that changes whenever
-    /// something has moved between the two.
+    /// As [`Session::waiting`], for a point-to-point message from or to a peer. `progress` is a number that changes
+    /// whenever something has moved between the two.
     pub fn waiting_for_message(&self, peer: u32, progress: u64) {
         self.shared.post(FromRank::Waiting(Wait::Message { peer, progress }));
         self.judge(None, Some(peer), progress);
@@ -346,7 +349,8 @@ impl Session {
             Failure::new(Cause::TimedOut, message).of_rank(rank)
         } else {
             let message = format!(
-                "the process that serves the control plane does not answer (it is stopped or its host is unreachable) in {place}"
+                "the process that serves the control plane does not answer (it is stopped or its host is unreachable) \
+                 in {place}"
             );
             Failure::new(Cause::TimedOut, message)
         };
@@ -355,7 +359,8 @@ impl Session {
         self.shared.fail(failure);
     }
 
-    /// Reports a failure that this rank has found, and returns the one that all ranks get: the first that the server hears of.
+    /// Reports a failure that this rank has found, and returns the one that all ranks get: the first that the server
+    /// hears of.
     pub fn report(&self, failure: Failure) -> Failure {
         if let Err(unusable) = self.usable() {
             return unusable;
@@ -401,7 +406,8 @@ impl Session {
             .fail(Failure::new(Cause::Aborted, format!("rank {rank} has aborted the communicator")).of_rank(rank));
     }
 
-    /// Says goodbye: this rank makes no more calls. Returns when the server has heard it, or does not answer. Others go on.
+    /// Says goodbye: this rank makes no more calls. Returns when the server has heard it, or does not answer. Others go
+    /// on.
     pub fn leave(&self) {
         if self.usable().is_err() || self.gone.swap(true, Ordering::Relaxed) {
             return;
@@ -410,7 +416,7 @@ impl Session {
         {
             let (calls, next) = self.shared.calls.last();
             let mut outbox = self.shared.outbox();
-            outbox.messages.push(FromRank::Leave { next, calls });
+            outbox.push(FromRank::Leave { next, calls });
             outbox.quit = Some(deadline);
         }
         self.shared.kick();
@@ -434,12 +440,13 @@ impl Drop for Session {
             let _ = thread.join();
             return;
         }
-        // A forked child: the thread does not exist here, and its locks may be held for ever. The socket is the parent's as
-        // well, so that only this copy of the descriptor may be closed.
+        // A forked child: the thread does not exist here, and its locks may be held for ever. The socket is the
+        // parent's as well, so that only this copy of the descriptor may be closed.
         std::mem::forget(thread);
         let descriptor = self.shared.descriptor.swap(-1, Ordering::SeqCst);
         if descriptor >= 0 {
-            // SAFETY: the thread that owns the descriptor does not exist in this process, and so nobody else will use or close it.
+            // SAFETY: the thread that owns the descriptor does not exist in this process, and so nobody else will use
+            // or close it.
             unsafe { rustix::io::close(descriptor) };
         }
     }

@@ -34,23 +34,26 @@ fn a_different_call_is_blamed_on_the_minority() {
         (
             vec![4, 4, 8],
             Some(2),
-            "rank 2 asked for an all-reduce of 8 float32 (sum) in call 5, where 2 others asked for an all-reduce of 4 float32 (sum)",
+            "rank 2 asked for an all-reduce of 8 float32 (sum) in call 5, \
+             where 2 others asked for an all-reduce of 4 float32 (sum)",
         ),
         (
             vec![4, 4, 8, 4],
             Some(2),
-            "rank 2 asked for an all-reduce of 8 float32 (sum) in call 5, where 3 others asked for an all-reduce of 4 float32 (sum)",
+            "rank 2 asked for an all-reduce of 8 float32 (sum) in call 5, \
+             where 3 others asked for an all-reduce of 4 float32 (sum)",
         ),
         (
             vec![4, 8, 8, 4],
             None,
-            "ranks 0 and 3 asked for an all-reduce of 4 float32 (sum) in call 5, ranks 1 and 2 for an all-reduce of 8 float32 (sum)",
+            "ranks 0 and 3 asked for an all-reduce of 4 float32 (sum) in call 5, \
+             ranks 1 and 2 for an all-reduce of 8 float32 (sum)",
         ),
         (
             vec![4, 8, 16, 4],
             Some(1),
-            "rank 1 asked for an all-reduce of 8 float32 (sum) in call 5, rank 2 for an all-reduce of 16 float32 (sum), \
-             where 2 others asked for an all-reduce of 4 float32 (sum)",
+            "rank 1 asked for an all-reduce of 8 float32 (sum) in call 5, \
+             rank 2 for an all-reduce of 16 float32 (sum), where 2 others asked for an all-reduce of 4 float32 (sum)",
         ),
     ] {
         let all = sessions(elements.len() as u32, &options(600_000, 10_000));

@@ -129,7 +129,11 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_bytes_from_strangers_are_survived(parts in vec(vec(any::<u8>(), 0..300), 1..8), cut in 0_usize..120, flip in any::<usize>()) {
+    fn any_bytes_from_strangers_are_survived(
+        parts in vec(vec(any::<u8>(), 0..300), 1..8),
+        cut in 0_usize..120,
+        flip in any::<usize>(),
+    ) {
         let options = options(10_000, 20_000);
         let id = UniqueId::create(&options).unwrap();
         let mut streams = Vec::new();
@@ -180,14 +184,18 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_from_a_server_are_survived(parts in vec((0_u8..9, vec(any::<u8>(), 0..60)), 1..10), rest in vec(any::<u8>(), 0..64)) {
+    fn any_bytes_from_a_server_are_survived(
+        parts in vec((0_u8..9, vec(any::<u8>(), 0..60)), 1..10),
+        rest in vec(any::<u8>(), 0..64),
+    ) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let options = options(10_000, 2000);
         // An id of that address: the one of a server with another.
         let id = UniqueId::create(&crate::support::options(10_000, 50)).unwrap();
         let mut bytes = *id.as_bytes();
         bytes[12..14].copy_from_slice(&listener.local_addr().unwrap().port().to_le_bytes());
-        let digest = bytes[..120].iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let mixed = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        let digest = bytes[..120].iter().fold(0xcbf2_9ce4_8422_2325, mixed);
         bytes[120..].copy_from_slice(&digest.to_le_bytes());
         let id = UniqueId::from_bytes(&bytes).unwrap();
         let rank = thread::spawn(move || join(&id, 0, 2, &options).err());

@@ -5,7 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
@@ -279,8 +279,9 @@ fn a_connection_that_breaks_is_reported() {
 #[test]
 fn a_peer_that_never_connects_is_named() {
     let options = options(20_000, 400);
-    let all = sessions(2, &options);
-    let session = Arc::new(all.into_iter().next().unwrap());
+    let mut all = sessions(2, &options);
+    let other = all.pop().unwrap();
+    let session = Arc::new(all.pop().unwrap());
     let listener = Listener::open(&options).unwrap();
     let (at, peers) = (listener.address(), BTreeMap::from([(1, "127.0.0.1:1".parse().unwrap())]));
     // A connection that is none of the peer's.
@@ -290,6 +291,11 @@ fn a_peer_that_never_connects_is_named() {
     assert_eq!((failure.cause, failure.rank), (Cause::TimedOut, Some(1)));
     assert_eq!(failure.message, "rank 1 has not connected to rank 0 within 0.4 s");
     assert!(TcpStream::connect(at).is_err(), "it still listens");
+    // Nobody waits for who has left.
+    other.leave();
+    let options = crate::support::options(20_000, 600_000);
+    let failure = Network::connect(Listener::open(&options).unwrap(), &session, &peers, Box::new(|| {}), &options);
+    assert_eq!(failure.err().map(|failure| (failure.cause, failure.rank)), Some((Cause::Aborted, Some(1))));
 }
 
 /// A rank 0 with its network, and the raw connection of a rank 1 that has presented itself.
@@ -333,7 +339,10 @@ proptest! {
         for (kind, lane, bytes, place, value, whole) in picks {
             let mut frame = match kind {
                 0 => [&[2, 0][..], &(lane % 2).to_le_bytes(), &1_u32.to_le_bytes()].concat(),
-                _ => [&[1, 0][..], &(lane % 8).to_le_bytes(), &bytes.to_le_bytes(), &[9; 24], &vec![5; bytes as usize]].concat(),
+                _ => {
+                    let payload = vec![5; bytes as usize];
+                    [&[1, 0][..], &(lane % 8).to_le_bytes(), &bytes.to_le_bytes(), &[9; 24], &payload].concat()
+                }
             };
             if !whole {
                 let place = place % frame.len().min(40);
@@ -399,6 +408,22 @@ fn how_fast_messages_go_over_loopback() {
             rank.close();
         });
     }
+    // What a bare connection does, for comparison.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    let writer = thread::spawn(move || {
+        let mut stream = TcpStream::connect(at).unwrap();
+        for _ in 0..20_000 {
+            stream.write_all(&[1; SLOT_BYTES]).unwrap();
+        }
+    });
+    let (mut stream, _) = listener.accept().unwrap();
+    let (began, mut buffer) = (now(), vec![0; SLOT_BYTES]);
+    for _ in 0..20_000 {
+        stream.read_exact(&mut buffer).unwrap();
+    }
+    println!("a bare connection: {:.2} GB/s", 20_000.0 * SLOT_BYTES as f64 / began.elapsed().as_secs_f64() / 1e9);
+    writer.join().unwrap();
     // There and back again.
     let options = options(20_000, 20_000);
     let id = UniqueId::create(&options).unwrap();

@@ -1,7 +1,8 @@
 //! What peers send each other over a connection.
 //!
-//! A connection begins with a [`Greeting`] from either side. Then there are frames: a slot of a lane, which is a head of
-//! [`SLOT_HEAD`] bytes and the payload, or a credit of [`CREDIT`] bytes, which gives slots of a lane back. Numbers are little-endian.
+//! A connection begins with a [`Greeting`] from either side. Then there are frames: a slot of a lane, which is a head
+//! of [`SLOT_HEAD`] bytes and the payload, or a credit of [`CREDIT`] bytes, which gives slots of a lane back. Numbers
+//! are little-endian.
 
 use crate::bootstrap::codec::{Malformed, Put, Take};
 use crate::transport::Lane;

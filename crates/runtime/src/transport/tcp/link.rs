@@ -8,7 +8,7 @@ use crate::transport::Lane;
 use crate::transport::ring::{Label, Reader, SLOT_BYTES, SLOTS, Writer};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Payloads up to this are copied, to be sent together with others.
@@ -77,6 +77,13 @@ struct Inbound {
     writer: Writer,
     /// Slots that have arrived and have not been given back to the peer.
     held: u32,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // Even if a forked child still holds a copy of the socket. It is closed already, if this fails.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
 }
 
 /// What has happened.
@@ -286,8 +293,8 @@ impl Link {
         }
     }
 
-    /// Reads once: into the slot that is being filled, and beyond it into the buffer. All of the buffer has been looked at, except the beginning
-    /// of a head.
+    /// Reads once: into the slot that is being filled, and beyond it into the buffer. All of the buffer has been looked
+    /// at, except the beginning of a head.
     fn read(&mut self) -> io::Result<usize> {
         let Some((lane, label, filled)) = self.filling else {
             self.buffer.copy_within(self.unread.clone(), 0);
@@ -297,8 +304,8 @@ impl Link {
             return Ok(length);
         };
         let rest = match self.inbound.get_mut(&lane) {
-            // SAFETY: the slot has room for SLOT_BYTES, `label.bytes` is no more, and nobody else touches it before it is
-            // published.
+            // SAFETY: the slot has room for SLOT_BYTES, `label.bytes` is no more, and nobody else touches it before it
+            // is published.
             Some(inbound) => unsafe {
                 let start = inbound.writer.payload().add(filled);
                 std::slice::from_raw_parts_mut(start.as_ptr(), label.bytes as usize - filled)
@@ -361,7 +368,8 @@ impl Link {
         }
     }
 
-    /// A message has come on a lane that the I/O thread does not know: makes its ring, unless the rank's threads have just done so.
+    /// A message has come on a lane that the I/O thread does not know: makes its ring, unless the rank's threads have
+    /// just done so.
     fn arrive(&mut self, lane: Lane, shared: &SharedLanes) -> Result<(), Failure> {
         self.absorb(shared);
         if self.inbound.contains_key(&lane) {

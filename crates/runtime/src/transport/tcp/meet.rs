@@ -2,7 +2,7 @@
 
 use super::frame::{GREETING_BYTES, Greeting};
 use crate::bootstrap::clock::{now, poll_limit, seconds};
-use crate::bootstrap::connection::Connection;
+use crate::bootstrap::connection::{Connection, stop_listening};
 use crate::bootstrap::id::same_token;
 use crate::bootstrap::texts::{ranks as names, verb};
 use crate::bootstrap::{Cause, Failure, Options, Session, address};
@@ -51,6 +51,17 @@ impl Listener {
         peers: &BTreeMap<u32, SocketAddr>,
         timeout: Duration,
     ) -> Result<BTreeMap<u32, TcpStream>, Failure> {
+        let met = self.await_all(session, peers, timeout);
+        stop_listening(self.listener);
+        met
+    }
+
+    fn await_all(
+        &self,
+        session: &Session,
+        peers: &BTreeMap<u32, SocketAddr>,
+        timeout: Duration,
+    ) -> Result<BTreeMap<u32, TcpStream>, Failure> {
         let deadline = now() + timeout;
         let rank = session.rank();
         let mut strangers = VecDeque::new();
@@ -69,6 +80,11 @@ impl Listener {
         while meeting.met.len() < peers.len() {
             if let Some(failure) = session.failure() {
                 return Err(failure);
+            }
+            if let Some(&peer) = peers.keys().find(|&&peer| !meeting.met.contains_key(&peer) && session.has_left(peer))
+            {
+                let message = format!("rank {peer} has left the communicator without connecting to rank {rank}");
+                return Err(Failure::new(Cause::Aborted, message).of_rank(peer));
             }
             let now = now();
             if now >= deadline {

@@ -34,7 +34,8 @@ pub(super) fn ring() -> Result<(Writer, Reader), Failure> {
         return Err(Failure::system("memory for a ring", "it is at address 0"));
     };
     let pages: Arc<dyn Mapped> = Arc::new(Pages(start));
-    // SAFETY: there are RING_BYTES of zeros, aligned to a page, which stay mapped while `pages` is held; this is the only writer.
+    // SAFETY: there are RING_BYTES of zeros, aligned to a page, which stay mapped while `pages` is held; this is the
+    // only writer.
     let writer = unsafe { Writer::new(start, Arc::clone(&pages)) };
     // SAFETY: as above; this is the only reader.
     let reader = unsafe { Reader::new(start, pages) };

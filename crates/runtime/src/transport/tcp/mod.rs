@@ -5,15 +5,17 @@
 //!                           ◀──────── credits ────────┘
 //! ```
 //!
-//! Each side has rings of its own, in private memory, made when a lane is first used. One I/O thread of a communicator moves
-//! slots between them and the connections to all peers; it sleeps in poll(2) when there is nothing to do. A peer may have sent
-//! [`SLOTS`](super::ring::SLOTS) slots of a lane that the receiver's rank has not freed; freed slots are given back as credits.
-//! So there is always room for what arrives, and a lane that nobody reads holds no other up.
+//! Each side has rings of its own, in private memory, made when a lane is first used. One I/O thread of a communicator
+//! moves slots between them and the connections to all peers; it sleeps in poll(2) when there is nothing to do. A peer
+//! may have sent [`SLOTS`](super::ring::SLOTS) slots of a lane that the receiver's rank has not freed; freed slots are
+//! given back as credits. So there is always room for what arrives, and a lane that nobody reads holds no other up.
 //!
-//! A slot's payload goes from the slot to the connection and from the connection into the slot without a copy in between, except for small
-//! payloads, which are gathered to be sent together, and for the first few KiB of a payload that follows another.
+//! A slot's payload goes from the slot to the connection and from the connection into the slot without a copy in
+//! between, except for small payloads, which are gathered to be sent together, and for the first few KiB of a payload
+//! that follows another.
 //!
-//! What is left out: nothing is encrypted; a peer's data connection is authenticated by the token of the communicator alone.
+//! What is left out: nothing is encrypted; a peer's data connection is authenticated by the token of the communicator
+//! alone.
 
 mod engine;
 mod frame;
@@ -36,9 +38,9 @@ use std::thread::{self, JoinHandle};
 
 /// The connections of a rank to its peers on other hosts.
 ///
-/// When it is dropped, it hands to the system what is still in its rings, and closes the connections. A rank leaves in this
-/// order: [`Network::drain`], [`Session::leave`], and then this is dropped; peers who find a connection closed by a rank
-/// that has not left take that for a fault after half a second.
+/// When it is dropped, it hands to the system what is still in its rings, and closes the connections. A rank leaves in
+/// this order: [`Network::drain`], [`Session::leave`], and then this is dropped; peers who find a connection closed by
+/// a rank that has not left take that for a fault after half a second.
 pub struct Network {
     peers: BTreeMap<u32, Arc<TcpPeer>>,
     kick: Arc<Kick>,
@@ -55,13 +57,14 @@ struct TcpPeer {
 }
 
 impl Network {
-    /// Connects to the peers, by rank, at the addresses that they have published, and waits until all are connected. They have to do the same.
+    /// Connects to the peers, by rank, at the addresses that they have published, and waits until all are connected.
+    /// They have to do the same.
     ///
     /// `bell` is called, from the I/O thread, when something has arrived or slots have become free; it must not block.
     ///
     /// # Errors
-    /// A [`Failure`]: [`Cause::TimedOut`] with the peers that have not connected within the join timeout, or that of the
-    /// communicator.
+    /// A [`Failure`]: [`Cause::TimedOut`] with the peers that have not connected within the join timeout, or that of
+    /// the communicator.
     pub fn connect(
         listener: Listener,
         session: &Arc<Session>,
@@ -91,7 +94,8 @@ impl Network {
         self.peers.get(&rank).map(|peer| Arc::clone(peer) as Arc<dyn Peer>)
     }
 
-    /// Waits until all that has been put into rings has been handed to the system, the communicator has failed, or the connection is broken.
+    /// Waits until all that has been put into rings has been handed to the system, the communicator has failed, or the
+    /// connection is broken.
     pub fn drain(&self) {
         if self.pid == pid() {
             self.kick.drain();
