@@ -37,8 +37,8 @@ def summed(communicator: Communicator, elements: int) -> npt.NDArray[np.float32]
 
 
 def stated_sum(ranks: int, elements: int) -> npt.NDArray[np.float32]:
-    """The order of addition of direct all-reduces: block `b` is summed from rank `b` downwards. Blocks are equal but for
-    one element.
+    """The order of addition of direct all-reduces: block `b` is summed from ranks `b`, `b - 1`, `b + 1`, `b - 2`, ...,
+    modulo their number. Blocks are equal but for one element.
     """
     inputs = [vector(rank, elements) for rank in range(ranks)]
     total = np.empty(elements, np.float32)
@@ -46,8 +46,10 @@ def stated_sum(ranks: int, elements: int) -> npt.NDArray[np.float32]:
     for block in range(ranks):
         end = begin + elements // ranks + (block < elements % ranks)
         part = inputs[block][begin:end]
-        for back in range(1, ranks):
-            part = inputs[(block - back) % ranks][begin:end] + part
+        for turn in range(ranks - 1):
+            away = turn // 2 + 1
+            rank = block - away if turn % 2 == 0 else block + away
+            part = inputs[rank % ranks][begin:end] + part
         total[begin:end] = part
         begin = end
     return total
@@ -177,13 +179,19 @@ def endless(communicator: Communicator, victim: int, sign: int) -> str:
         return str(failure)
 
 
-def test_a_rank_that_is_stopped_is_named() -> None:
-    answers = []
-    try:
-        processes.ranks(endless, 3, 1, signal.SIGSTOP, environment={"SYNCLINE_TIMEOUT": "1"})
-    except AssertionError as error:  # the stopped rank answers nothing
-        answers.append(str(error))
-    assert answers == ["rank 1 hangs"]
+@pytest.mark.parametrize(
+    ("sign", "expected"),
+    [
+        (signal.SIGSTOP, "rank 1 does not answer (its process is stopped or its host is unreachable) in call 1"),
+        (signal.SIGKILL, "rank 1 has died"),
+    ],
+)
+def test_a_rank_that_stops_or_dies_is_named_on_all_others(sign: signal.Signals, expected: str) -> None:
+    environment = {"SYNCLINE_TIMEOUT": "1"}
+    answers = processes.ranks(endless, 3, 1, sign, environment=environment, silent=[1])
+    assert len(answers) == 2
+    for answer in answers:
+        assert expected in answer
 
 
 def test_measurements_stand_beside_predictions(syncline_command: Command, tmp_path: Path) -> None:

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import traceback
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 from syncline.runtime.library import Communicator, new_identity
 
-SECONDS = 60.0
+SECONDS = 150.0
 """After so long, a rank is taken to hang."""
 
 Body = Callable[..., Any]
 
 
-def ranks(body: Body, count: int, *arguments: Any, environment: dict[str, str] | None = None) -> list[Any]:
+def ranks(
+    body: Body, count: int, *arguments: Any, environment: dict[str, str] | None = None, silent: Sequence[int] = ()
+) -> list[Any]:
     """What a function of a module returns in each process, where it is called with a communicator of its own. What it
-    raises is raised here.
+    raises is raised here. Nothing is expected of `silent` ranks.
     """
-    return _each(_member, count, body, new_identity(), arguments, environment=environment)
+    return _each(_member, count, body, new_identity(), arguments, environment=environment, silent=silent)
 
 
 def each(body: Body, count: int, *arguments: Any, environment: dict[str, str] | None = None) -> list[Any]:
@@ -36,6 +39,7 @@ def _each(
     arguments: Sequence[Any],
     *,
     environment: dict[str, str] | None,
+    silent: Sequence[int] = (),
 ) -> list[Any]:
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe(duplex=False) for _ in range(count)]
@@ -50,6 +54,8 @@ def _each(
             outlet.close()
         answers = []
         for rank, (inlet, _) in enumerate(pipes):
+            if rank in silent:
+                continue
             assert inlet.poll(SECONDS), f"rank {rank} hangs"
             answers.append(inlet.recv())
     finally:
@@ -76,8 +82,9 @@ def _member(
         communicator = Communicator(identity, rank, count)
         answer = body(communicator, *arguments)
         communicator.close()
-    except Exception as error:
-        answer = error
+    except BaseException as error:  # also what pytest raises where something was expected
+        error.add_note(traceback.format_exc())
+        answer = RuntimeError(*error.args) if not isinstance(error, Exception) else error
     outlet.send(answer)
 
 
@@ -93,6 +100,7 @@ def _alone(
     os.environ.update(environment)
     try:
         answer = body(rank, count, *arguments)
-    except Exception as error:
-        answer = error
+    except BaseException as error:  # also what pytest raises where something was expected
+        error.add_note(traceback.format_exc())
+        answer = RuntimeError(*error.args) if not isinstance(error, Exception) else error
     outlet.send(answer)

@@ -49,7 +49,10 @@ _REDUCTIONS: Final = {
 
 
 class _Work(dist._Work if hasattr(dist, "_Work") else dist.Work):  # type: ignore[misc]
-    """A call that is under way, for versions of PyTorch that do not make one of a future themselves."""
+    """A call that is under way.
+
+    PyTorch can make one of a future itself, whose `wait` does not raise what the future holds: a failure would be lost.
+    """
 
     def __init__(self, future: Future[Any]) -> None:
         super().__init__()
@@ -79,14 +82,6 @@ class _Work(dist._Work if hasattr(dist, "_Work") else dist.Work):  # type: ignor
         return self._future.wait()
 
 
-def _work(future: Future[Any]) -> Any:
-    try:
-        from torch._C._distributed_c10d import _create_work_from_future
-    except ImportError:  # before PyTorch 2.0
-        return _Work(future)
-    return _create_work_from_future(future)
-
-
 class _Lane:
     """A thread that carries calls out in their order."""
 
@@ -98,7 +93,7 @@ class _Lane:
     def submit(self, call: Callable[[], Any]) -> Any:
         future: Future[Any] = Future()
         self._calls.put((call, future))
-        return _work(future)
+        return _Work(future)
 
     def close(self) -> None:
         self._calls.put(None)
@@ -388,6 +383,26 @@ class SynclineProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         if key not in self._lines:
             self._lines[key] = _Lane(f"syncline {direction} {peer}")
         return self._lines[key]
+
+    def gather_single(self, output: Any, tensor: Any, opts: Any) -> Any:
+        """Collects tensors of all ranks at the root, in one."""
+        root = opts.rootRank
+
+        def call() -> Any:
+            target = output if self._rank == root else torch.empty(0)
+            with _Flat(target) as to, _Flat(tensor, writes=False) as source:
+                address = to.address if self._rank == root else 0
+                self._communicator.gather(source.address, address, source.bytes, DataType.UINT8, root)
+            return [output]
+
+        return self._collectives.submit(call)
+
+    # Newer versions of PyTorch call what works on single tensors by other names.
+    all_gather_single = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
+    reduce_scatter_single = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
+    all_to_all_single = alltoall_base
 
     def abort(self) -> None:
         """Gives the group up: calls under way fail on all ranks."""

@@ -36,12 +36,12 @@ impl Connection {
     pub fn new(stream: TcpStream) -> io::Result<Connection> {
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
-        // A host that is gone is noticed without a call that waits for it, in about a minute.
+        // A host that is gone is noticed in about a minute, without a call that waits for it. A process that is stopped is not
+        // gone: its host answers.
         sockopt::set_socket_keepalive(&stream, true)?;
         sockopt::set_tcp_keepidle(&stream, Duration::from_secs(10))?;
         sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(10))?;
         sockopt::set_tcp_keepcnt(&stream, 5)?;
-        sockopt::set_tcp_user_timeout(&stream, 60_000)?;
         Ok(Connection { stream, incoming: Vec::new(), taken: 0, outgoing: Vec::new(), sent: 0 })
     }
 
@@ -92,6 +92,11 @@ impl Connection {
         self.outgoing.extend_from_slice(content);
     }
 
+    /// Puts bytes that are no frame behind what has to be sent.
+    pub fn push_raw(&mut self, bytes: &[u8]) {
+        self.outgoing.extend_from_slice(bytes);
+    }
+
     /// Sends as much as the connection takes. Returns whether it still stands.
     pub fn flush(&mut self) -> bool {
         while self.sent < self.outgoing.len() {
@@ -115,6 +120,11 @@ impl Connection {
     /// The address of the other side, for messages.
     pub fn peer(&self) -> String {
         self.stream.peer_addr().map_or_else(|_| "an unknown address".to_owned(), |at| at.to_string())
+    }
+
+    /// Gives the connection back, for something else than frames.
+    pub fn into_stream(self) -> TcpStream {
+        self.stream
     }
 
     /// The connection itself.

@@ -297,3 +297,116 @@ fn take_failure(take: &mut Take) -> Result<Failure, Malformed> {
     let cause = *CAUSES.get(usize::from(take.u8()?)).ok_or(Malformed)?;
     Ok(Failure { cause, rank: take.option()?, call: take.option()?, message: take.text()? })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    fn signatures() -> impl Strategy<Value = Signature> {
+        (".{0,60}", any::<u64>()).prop_map(|(text, digest)| Signature { text, digest })
+    }
+
+    fn entries() -> impl Strategy<Value = Entry> {
+        prop_oneof![
+            Just(Entry::NotBegun),
+            Just(Entry::Forgotten),
+            (signatures(), any::<bool>()).prop_map(|(signature, ended)| Entry::Begun { signature, ended }),
+        ]
+    }
+
+    fn failures() -> impl Strategy<Value = Failure> {
+        (0..CAUSES.len(), any::<Option<u32>>(), any::<Option<u32>>(), ".{0,100}")
+            .prop_map(|(cause, rank, call, message)| Failure { cause: CAUSES[cause], rank, call, message })
+    }
+
+    fn processes() -> impl Strategy<Value = Process> {
+        any::<[u8; 20]>().prop_map(|bytes| Process::take(&mut Take(&bytes)).unwrap())
+    }
+
+    fn from_ranks() -> impl Strategy<Value = FromRank> {
+        prop_oneof![
+            (any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(number, bytes)| FromRank::Exchange { number, bytes }),
+            (any::<u32>(), any::<Option<u32>>()).prop_map(|(call, on)| FromRank::Waiting(Wait::Call { call, on })),
+            (any::<u32>(), any::<u64>())
+                .prop_map(|(peer, progress)| FromRank::Waiting(Wait::Message { peer, progress })),
+            any::<u32>().prop_map(|call| FromRank::Done { call }),
+            (any::<u32>(), entries(), any::<u32>(), any::<u64>())
+                .prop_map(|(call, entry, next, progress)| FromRank::Answer { call, entry, next, progress }),
+            Just(FromRank::Here),
+            failures().prop_map(FromRank::Report),
+            (any::<u32>(), vec((any::<u32>(), signatures()), 0..4))
+                .prop_map(|(next, calls)| FromRank::Leave { next, calls }),
+            Just(FromRank::Abort),
+        ]
+    }
+
+    fn from_servers() -> impl Strategy<Value = FromServer> {
+        prop_oneof![
+            (processes(), vec(any::<u32>(), 0..9))
+                .prop_map(|(process, ranks_of_process)| FromServer::Welcome { process, ranks_of_process }),
+            (any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(rank, bytes)| FromServer::Publication { rank, bytes }),
+            (any::<u32>(), any::<u32>(), vec(any::<u8>(), 0..200))
+                .prop_map(|(rank, number, bytes)| FromServer::Exchanged { rank, number, bytes }),
+            any::<Option<u32>>().prop_map(|call| FromServer::Inquire { call }),
+            Just(FromServer::Heard),
+            any::<u32>().prop_map(|rank| FromServer::Left { rank }),
+            failures().prop_map(FromServer::Verdict),
+        ]
+    }
+
+    fn hellos() -> impl Strategy<Value = Hello> {
+        (any::<[u8; 32]>(), any::<[u32; 2]>(), processes(), any::<[u64; 2]>(), vec(any::<u8>(), 0..200)).prop_map(
+            |(token, [rank, ranks], process, [join_ms, call_ms], publication)| Hello {
+                front: Front::new(token, rank, ranks),
+                process,
+                join_ms,
+                call_ms,
+                publication,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn messages_are_read_as_they_were_written(rank in from_ranks(), server in from_servers(), hello in hellos()) {
+            prop_assert_eq!(FromRank::decode(&rank.encode()), Ok(rank));
+            prop_assert_eq!(FromServer::decode(&server.encode()), Ok(server));
+            prop_assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
+        }
+
+        #[test]
+        fn any_bytes_are_read_or_refused(
+            bytes in vec(any::<u8>(), 0..200),
+            rank in from_ranks(),
+            server in from_servers(),
+            hello in hellos(),
+            place in any::<usize>(),
+            value in any::<u8>(),
+            cut in any::<usize>(),
+        ) {
+            let changed = |mut bytes: Vec<u8>| {
+                let place = place % bytes.len();
+                bytes[place] = value;
+                if cut.is_multiple_of(3) {
+                    bytes.truncate(cut % bytes.len());
+                }
+                bytes
+            };
+            for bytes in [bytes.clone(), changed(rank.encode()), changed(server.encode()), changed(hello.encode())] {
+                let _ = FromRank::decode(&bytes);
+                let _ = FromServer::decode(&bytes);
+                let _ = Hello::decode(&bytes);
+            }
+        }
+
+        #[test]
+        fn long_texts_are_cut_between_characters(text in "\\PC{400,700}") {
+            let entry = Entry::Begun { signature: Signature { text: text.clone(), digest: 1 }, ended: false };
+            let read = FromRank::decode(&FromRank::Answer { call: 0, entry, next: 1, progress: 0 }.encode()).unwrap();
+            let FromRank::Answer { entry: Entry::Begun { signature, .. }, .. } = read else { panic!("{read:?}") };
+            prop_assert!(signature.text.len() <= TEXT_BYTES && text.starts_with(&signature.text));
+        }
+    }
+}

@@ -22,20 +22,20 @@
 //! What is left out: nothing is encrypted, so that whoever can read the network can read the token; and when the process of the server
 //! ends after its own rank has said goodbye, the remaining ranks go on, but deaths among them are noticed by timeout only.
 
-mod address;
+pub(crate) mod address;
 mod calls;
 pub(crate) mod clock;
-mod codec;
-mod connection;
+pub(crate) mod codec;
+pub(crate) mod connection;
 mod control;
 mod court;
-mod id;
+pub(crate) mod id;
 mod message;
 mod options;
-mod process;
+pub(crate) mod process;
 mod server;
 mod session;
-mod texts;
+pub(crate) mod texts;
 
 pub use calls::Request;
 pub use id::{ID_BYTES, UniqueId};

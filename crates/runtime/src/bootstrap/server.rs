@@ -46,9 +46,9 @@ pub(crate) struct Server {
     refused: Vec<Stranger>,
     /// By rank, as many as the first rank says.
     members: Vec<Option<Member>>,
-    /// How many have shown the token, and how many ranks there are by what they say.
+    /// How many have shown the token, and how many ranks there are by what they say, if anyone has said what makes sense.
     presented: u32,
-    expected: u32,
+    expected: Option<u32>,
     failure: Option<Failure>,
     /// Once all have joined.
     court: Option<Court>,
@@ -104,7 +104,7 @@ impl Server {
             refused: Vec::new(),
             members: Vec::new(),
             presented: 0,
-            expected: 1,
+            expected: None,
             failure: None,
             court: None,
         };
@@ -247,7 +247,9 @@ impl Server {
     fn introduce(&mut self, connection: Connection, front: &Front, hello: Option<Hello>) {
         self.presented = self.presented.saturating_add(1);
         let Front { version, rank, ranks, .. } = *front;
-        self.expected = self.expected.max(ranks.min(RANKS));
+        if (1..=RANKS).contains(&ranks) {
+            self.expected = self.expected.max(Some(ranks));
+        }
         let wrong = if version != VERSION {
             Some(format!(
                 "rank {rank} at {} speaks version {version} of the bootstrap protocol, others speak version {VERSION}",
@@ -307,9 +309,18 @@ impl Server {
     /// Waits for a refused connection to be closed, so that what it has been told is not lost.
     fn hear_refused(&mut self, place: usize) {
         let Some(stranger) = self.refused.get_mut(place) else { return };
-        let open = stranger.connection.receive(FRAME_BYTES) && stranger.connection.flush();
-        while let Ok(Some(_)) = stranger.connection.frame() {}
-        if !open || stranger.connection.unread().len() >= FRAME_BYTES {
+        let mut open = stranger.connection.receive(HEAD + FRAME_BYTES) && stranger.connection.flush();
+        loop {
+            match stranger.connection.frame() {
+                Ok(Some(content)) => open &= !matches!(FromRank::decode(content), Ok(FromRank::Leave { .. })),
+                Ok(None) => break,
+                Err(_) => {
+                    open = false;
+                    break;
+                }
+            }
+        }
+        if !open {
             self.refused.remove(place);
         }
     }
@@ -483,7 +494,7 @@ impl Server {
             }
         }
         // A failed communicator is open to those who have still to hear of it.
-        if self.failure.is_some() && self.presented >= self.expected {
+        if self.failure.is_some() && self.expected.is_some_and(|expected| self.presented >= expected) {
             self.listener = None;
             self.strangers.clear();
         }

@@ -4,7 +4,7 @@ use super::calls::{Calls, Request};
 use super::clock::{now, seconds};
 use super::connection::{Connection, FRAME_BYTES};
 use super::control::{Control, GOODBYE, Outbox, Shared, State};
-use super::id::UniqueId;
+use super::id::{TOKEN_BYTES, UniqueId};
 use super::message::{FromRank, Front, Hello, Wait};
 use super::options::Options;
 use super::process::{Process, pid};
@@ -34,6 +34,7 @@ pub struct Session {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     publications: Vec<Vec<u8>>,
+    token: [u8; TOKEN_BYTES],
     timeout: Duration,
     /// The process that has joined.
     pid: u32,
@@ -118,6 +119,7 @@ impl Session {
             shared,
             thread: Some(thread),
             publications: Vec::new(),
+            token: id.token(),
             timeout: options.call_timeout,
             pid: pid(),
             exchanging: Mutex::new(()),
@@ -367,6 +369,25 @@ impl Session {
         }
         self.shared.fail(failure.clone());
         self.failure().unwrap_or(failure)
+    }
+
+    /// Reports a failure and does not wait for the verdict.
+    pub(crate) fn accuse(&self, failure: Failure) {
+        if self.shared.state().closed {
+            self.shared.fail(failure);
+        } else {
+            self.shared.post(FromRank::Report(failure));
+        }
+    }
+
+    /// Whether a rank has said goodbye.
+    pub(crate) fn has_left(&self, rank: u32) -> bool {
+        self.shared.state().left.contains(&rank)
+    }
+
+    /// The secret of the communicator.
+    pub(crate) fn token(&self) -> [u8; TOKEN_BYTES] {
+        self.token
     }
 
     /// Gives the communicator up: the calls of all ranks fail.

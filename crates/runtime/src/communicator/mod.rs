@@ -12,6 +12,7 @@ use crate::plan::Verified;
 use crate::plan::library::Library;
 use crate::plan::planner::{self, Wish};
 use crate::transport::shared::Segment;
+use crate::transport::tcp::Network;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,7 +20,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub struct Communicator {
     rank: u32,
     ranks: u32,
-    session: Session,
+    session: Arc<Session>,
+    /// The connections to ranks of other hosts, if there are any.
+    network: Option<Network>,
     /// The segment with the bell of this rank.
     segment: Arc<Segment>,
     /// The process that has joined.
@@ -54,7 +57,7 @@ impl Communicator {
         options: &Options,
         library: Library,
     ) -> Result<Communicator, Failure> {
-        let peers::Joined { session, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
+        let peers::Joined { session, network, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
         let mut library = library;
         library.add_for_large(planned(&session)?);
         let transports = peers.iter().map(|peer| peer.name()).collect();
@@ -65,6 +68,7 @@ impl Communicator {
             rank,
             ranks,
             session,
+            network,
             segment,
             process: std::process::id(),
             is_aborted: AtomicBool::new(false),
@@ -107,6 +111,8 @@ impl Communicator {
 
     /// Says that this rank makes no more calls.
     pub fn leave(&self) {
+        // What is on its way to other hosts has been accepted, and arrives.
+        self.network.iter().for_each(Network::drain);
         self.session.leave();
     }
 

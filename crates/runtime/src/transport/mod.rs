@@ -8,6 +8,7 @@
 pub mod bell;
 pub mod ring;
 pub mod shared;
+pub mod tcp;
 
 use crate::bootstrap::Failure;
 
