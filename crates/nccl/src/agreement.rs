@@ -87,7 +87,7 @@ fn decide(proposals: &[Proposal]) -> Result<Decision, Error> {
             Err(why) => {
                 return wrong(format!(
                     "no executor: {reason}, and rank {rank} finds no NCCL ({why}); accepted: SYNCLINE_DEVICE=cpu on \
-                     all ranks for buffers in memory of the host, or an NCCL on all ranks (SYNCLINE_NCCL_LIBRARY names it)"
+                     all ranks for buffers in memory of the host, or an NCCL on all (SYNCLINE_NCCL_LIBRARY names it)"
                 ));
             }
         }

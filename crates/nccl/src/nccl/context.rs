@@ -1,7 +1,7 @@
 //! The GPU that is current in a thread.
 //!
-//! `ncclCommInitRank` takes the current GPU. Where a group makes communicators for several GPUs, NCCL is called at the end
-//! of the group, with the context of CUDA that was current at the call of the program.
+//! `ncclCommInitRank` takes the current GPU. Where a group makes communicators for several GPUs, NCCL is called at
+//! the end of the group, with the context of CUDA that was current at the call of the program.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr;

@@ -1,9 +1,9 @@
 //! Finds NCCL's own library.
 //!
-//! `SYNCLINE_NCCL_LIBRARY` names it. Else it is the one that the process has mapped already, as a dependency of the program
-//! before which ours is preloaded; else what the loader finds as `libnccl.so.2`. It is opened by path, with its own symbols
-//! before all others (`RTLD_DEEPBIND`), as otherwise its calls of its own functions would find ours. Where it was
-//! mapped already they do so all the same, which [`super::is_inside`] deals with.
+//! `SYNCLINE_NCCL_LIBRARY` names it. Else it is the one that the process has mapped already, as a dependency of the
+//! program before which ours is preloaded; else what the loader finds as `libnccl.so.2`. It is opened by path, with
+//! its own symbols before all others (`RTLD_DEEPBIND`), as otherwise its calls of its own functions would find
+//! ours. Where it was mapped already they do so all the same, which [`super::is_inside`] deals with.
 //!
 //! Where ours lies in the place of NCCL's, under its name, the loader finds ours: then there is none, unless it is
 //! named.

@@ -117,7 +117,7 @@ static void different(struct seat seat) {
     OK(ncclCommAbort(comm));
 }
 
-/* A forked child cannot use the communicator, and the parent goes on, also after the child has ended. */
+/* A forked child cannot use the communicator but one of its own, and the parent goes on, also after the child has ended. */
 static void forked(struct seat seat) {
     ncclComm_t comm = join(seat);
     pid_t child = fork();
@@ -127,6 +127,13 @@ static void forked(struct seat seat) {
         REFUSED(ncclInvalidUsage, "forked", ncclCommGetAsyncError(comm, &state));
         REFUSED(ncclInvalidUsage, "forked", ncclCommAbort(comm));
         REFUSED(ncclInvalidUsage, "forked", ncclCommDestroy(comm));
+        /* It can make one of its own. */
+        ncclComm_t own;
+        ncclUniqueId id;
+        OK(ncclGetUniqueId(&id));
+        OK(ncclCommInitRank(&own, 1, id, 0));
+        check_sum(own, 0, 1, 1000);
+        OK(ncclCommDestroy(own));
         exit(0);
     }
     int status;

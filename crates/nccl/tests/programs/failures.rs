@@ -9,6 +9,11 @@ fn impatient(rank: u32, command: &mut Command) {
     command.env("SYNCLINE_TIMEOUT", "2").env("SYNCLINE_JOIN_TIMEOUT", "60");
 }
 
+fn over_tcp(rank: u32, command: &mut Command) {
+    impatient(rank, command);
+    command.env("SYNCLINE_TRANSPORT", "tcp");
+}
+
 fn processes(scenario: &str, ranks: u32) {
     if has_compiler() {
         assert_well(start(scenario, ranks, impatient));
@@ -16,11 +21,11 @@ fn processes(scenario: &str, ranks: u32) {
 }
 
 /// All but the last rank end well; the last one is killed at the end, if it is not dead by then.
-fn without_last(scenario: &str, ranks: u32) {
+fn without_last(scenario: &str, ranks: u32, environment: impl Fn(u32, &mut Command)) {
     if !has_compiler() {
         return;
     }
-    let mut children: Vec<Child> = start(scenario, ranks, impatient);
+    let mut children: Vec<Child> = start(scenario, ranks, environment);
     let mut last = children.pop().unwrap();
     assert_well(children);
     last.kill().unwrap();
@@ -34,17 +39,17 @@ fn a_call_returns_when_another_thread_aborts() {
 
 #[test]
 fn the_death_of_a_rank_fails_calls() {
-    without_last("killed", 3);
+    without_last("killed", 3, impatient);
 }
 
 #[test]
 fn the_death_of_a_rank_shows_without_a_call() {
-    without_last("killed_silently", 3);
+    without_last("killed_silently", 3, impatient);
 }
 
 #[test]
 fn a_stopped_rank_is_found() {
-    without_last("stopped", 3);
+    without_last("stopped", 3, impatient);
 }
 
 #[test]
@@ -70,4 +75,14 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
 #[test]
 fn a_split_without_a_rank_fails_on_all() {
     processes("split_alone", 3);
+}
+
+#[test]
+fn ranks_that_share_no_memory_learn_of_failures_as_well() {
+    without_last("killed", 3, over_tcp);
+    without_last("stopped", 3, over_tcp);
+    if has_compiler() {
+        assert_well(start("aborted", 3, over_tcp));
+        assert_well(start("forked", 2, over_tcp));
+    }
 }

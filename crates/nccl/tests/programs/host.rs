@@ -29,6 +29,16 @@ fn all_collectives_types_and_reductions_among_threads() {
 }
 
 #[test]
+fn all_collectives_types_and_reductions_over_tcp() {
+    if has_compiler() {
+        assert_well(start("all", 2, |rank, command| {
+            on_host(rank, command);
+            command.env("SYNCLINE_TRANSPORT", "tcp");
+        }));
+    }
+}
+
+#[test]
 fn several_communicators_at_once() {
     processes("several", 2);
     threads("several", 3);

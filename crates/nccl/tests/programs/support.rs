@@ -26,11 +26,20 @@ pub fn library() -> PathBuf {
     library
 }
 
-/// A folder for what is compiled.
+/// A folder for what is compiled. Those of test runs that have ended are removed.
 pub fn folder() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("nccl-{}", std::process::id()));
+        let all = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        for entry in fs::read_dir(all).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let process = name.strip_prefix("nccl-").filter(|process| process.parse::<u32>().is_ok());
+            if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+                // Another test run may be quicker.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        let folder = all.join(format!("nccl-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         folder
     })
