@@ -264,6 +264,45 @@ def test_a_machine_has_a_transport_between_its_nics_only() -> None:
     assert document["time_s"] == pytest.approx(64 * 2**20 * 1086 / 1024 / 25e9, rel=0.02)
 
 
+RAILS = """
+name: rails
+topology: dgx-h100(nodes=4, nics=rail)
+workload:
+  model: gpt
+  parameters: {layers: 2, hidden: 1024, heads: 16, vocabulary: 51200, positions: 256}
+  global_batch: 8
+parallel:
+  tensor: 8
+  collectives: {tensor: {algorithm: ring, chunk: 1MiB}, data: {algorithm: ring, chunk: 1MiB}}
+network:
+  {backend: ethernet, transport: roce, segment: 4096B, inside: flow, ecn_threshold: 100KB, ecn_above: 400KB,
+   ecn_probability: 1%}
+"""
+
+
+def test_rails_fold_to_one_gpu_and_take_as_long_as_with_frames_on_all_links(tmp_path: Path) -> None:
+    """Tensor groups on NVLink and rings over rails: all GPUs are alike, until a switch draws which frames it marks."""
+    file = tmp_path / "rails.yaml"
+    file.write_text(RAILS)
+
+    def document(*arguments: str) -> Any:
+        done = run("run", str(file), "--json", *arguments)
+        assert done.returncode == 0, done.stdout
+        return json.loads(done.stdout)
+
+    folded, whole = document(), document("--fold", "off")
+    assert (folded["fidelity"]["simulated_npus"], whole["fidelity"]["simulated_npus"]) == (1, 32)
+    for found in (folded, whole):
+        found.pop("cost"), found.pop("fidelity"), found["runs"][0].pop("fidelity")
+        found["runs"][0].pop("npu")
+    assert folded == whole
+    frames = document("--set", "network.inside=packets")
+    time_s = folded["runs"][0]["iteration_time_s"]
+    assert frames["runs"][0]["iteration_time_s"] == pytest.approx(time_s, rel=0.03)
+    drawn = document("--set", "network.ecn_threshold=1B")
+    assert "draws whether it marks" in drawn["fidelity"]["unfolded_because"]
+
+
 def test_a_run_that_waits_for_timeouts_says_so() -> None:
     arguments = ["collective", "gather", "--size", "3MiB", "--topology", STAR.format(n=3), "--algorithm", "direct"]
     arguments += [

@@ -57,6 +57,9 @@ impl Tournament {
     #[inline(always)]
     pub fn set(&mut self, link: u32, time: u64) {
         let mut at = self.leaves + link as usize;
+        if time == NEVER && self.nodes[at] >> 64 == u128::from(NEVER) {
+            return;
+        }
         self.set += 1;
         let mut earlier = entry(time, self.set, link);
         self.nodes[at] = earlier;

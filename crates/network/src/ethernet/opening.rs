@@ -94,6 +94,9 @@ impl<F: Fabric> Ethernet<F> {
         self.messages.push(Writes::NOTHING);
         self.stages.push(stage);
         self.ends.push(ways.end);
+        if let Some(passing) = &mut self.passing {
+            passing.reach(self.lines.len());
+        }
     }
 
     /// The way of a connection, of several that are equally good; and all of them, if its frames are spread.
@@ -103,6 +106,7 @@ impl<F: Fabric> Ethernet<F> {
         if ways <= 1 {
             return (key.route, None);
         }
+        self.tell_apart("connections draw which of several ways they take");
         let random = RandomStream::new(self.config.seed, &[key.src.0.into(), dst.0.into(), key.queue.into()]);
         let hashed = Route::By(dst, random.below(0, ways.into()) as u16);
         if self.config.balancing == Balancing::PerConnection {

@@ -9,6 +9,7 @@ mod degenerate;
 mod ethernet;
 mod ethernet_background;
 mod ethernet_capture;
+mod ethernet_inside;
 mod fairness;
 mod ordering;
 mod precedence;

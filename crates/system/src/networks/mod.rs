@@ -11,7 +11,7 @@ mod packet;
 
 pub use analytical::AnalyticalSpec;
 pub use background::BackgroundSpec;
-pub use ethernet::EthernetSpec;
+pub use ethernet::{DcqcnSpec, EthernetSpec, MarkingSpec, RoceSpec, SwitchingSpec};
 pub use flow::FlowSpec;
 pub use packet::{DeadlockRule, PacketSpec};
 
