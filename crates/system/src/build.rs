@@ -51,7 +51,7 @@ pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
     build(spec, plan, Goal::Check).map(|_| preview)
 }
 
-/// What running a plan would be.
+/// What running a plan would be, if there is memory for it.
 fn looked_at(spec: &Spec, plan: &RunPlan) -> Result<Preview, RunError> {
     let mut preview = plan.preview(spec);
     preview.memory_bytes = run_memory::of_run(spec, plan, &preview);
@@ -236,7 +236,7 @@ fn build_on<B: BuildNetwork>(spec: &Spec, network: &B, plan: RunPlan, goal: Goal
         Built::ToldApart(why) => {
             let spec = Spec { fold: FoldSpec::Off, ..spec.clone() };
             let mut plan = self::plan(&spec)?;
-            run_memory::check(&spec, &plan, &plan.preview(&spec))?;
+            looked_at(&spec, &plan)?;
             plan.folding.unfolded = Some(why.into());
             assemble(&spec, network, plan, goal)
         }

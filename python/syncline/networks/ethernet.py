@@ -259,6 +259,11 @@ class EthernetNetwork(NetworkSection):
         """Whether the port of a host asks its connections in turn."""
         return bool(self.settled("nic_queues") == "flow")
 
+    @property
+    def tells_apart(self) -> bool:
+        """What a switch marks at random, say, differs from one NPU to the other."""
+        return True
+
     def cheaper(self) -> tuple[NetworkSection, ...]:
         """Flows, and the analytical one."""
         return (self.on(FlowNetwork()), self.on(AnalyticalNetwork()))
@@ -416,5 +421,6 @@ class EthernetNetwork(NetworkSection):
         }
 
     def frames(self, preview: Preview) -> float:
-        """Every segment and its acknowledgement on every link; losses bring more."""
-        return 2.0 * (preview.byte_hops / int(self.settled("segment")) + preview.message_hops)
+        """Every segment and its acknowledgement on every link, but for messages that are flows; losses bring more."""
+        bytes_, messages = preview.byte_hops - preview.flow_byte_hops, preview.message_hops - preview.flow_message_hops
+        return 2.0 * (bytes_ / int(self.settled("segment")) + messages)

@@ -468,6 +468,10 @@ impl NetworkModel for EthernetSpec {
         }
     }
 
+    fn flow_classes(&self) -> &[String] {
+        &self.flow_classes
+    }
+
     fn takes_turns_at_switches(&self) -> bool {
         true
     }

@@ -48,6 +48,11 @@ pub trait NetworkModel {
         0
     }
 
+    /// Classes of links: messages that take no others are flows, of which nothing moves packet by packet.
+    fn flow_classes(&self) -> &[String] {
+        &[]
+    }
+
     /// Whether a link carries no more than it can, however many messages share it.
     fn has_contention(&self) -> bool {
         true

@@ -63,8 +63,9 @@ fn a_mark_that_is_drawn_tells_nodes_apart() {
     assert!(error.contains("fold") && error.contains(&why), "{error}");
 }
 
-/// Flows within servers take as long as the flow backend says, to the last bit; frames a little longer, since they are stored
-/// before they are forwarded.
+/// Flows within servers take as long as the flow backend says, to the last bit. Frames take a little longer, since they are stored
+/// before they are forwarded; with trees, less than a hundredth may be won again, since messages that share a link come one after
+/// the other, and the first of them can be sent on earlier.
 #[test]
 fn flows_within_servers_are_those_of_the_flow_backend() {
     for algorithm in [AlgorithmSpec::Ring, AlgorithmSpec::Direct, AlgorithmSpec::DoubleBinaryTree] {
@@ -77,7 +78,7 @@ fn flows_within_servers_are_those_of_the_flow_backend() {
         let (flows, frames) = (NetworkSpec::Ethernet(roce(true)), NetworkSpec::Ethernet(roce(false)));
         assert_eq!(time(flows), flow);
         let ratio = time(frames) as f64 / flow as f64;
-        assert!((1.0..1.25).contains(&ratio), "{algorithm:?} {ratio}");
+        assert!((0.99..1.25).contains(&ratio), "{algorithm:?} {ratio}");
     }
 }
 
