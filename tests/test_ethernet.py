@@ -310,7 +310,7 @@ def test_rails_fold_and_take_as_long_as_with_frames_on_all_links(tmp_path: Path)
 @pytest.mark.parametrize("inside", ["packets", "flow"])
 def test_a_ring_over_a_rail_takes_the_time_of_its_frames(inside: str) -> None:
     """The GPUs 0 of four servers, and 6 steps one after the other: a frame crosses PCIe, two links of the network and
-    PCIe again, and the others follow at the rate of the network.
+    PCIe again, and the others follow at the rate of the network, each with an acknowledgement of what comes.
     """
     arguments = ["collective", "all-reduce", "--machine", "dgx-a100(nodes=4, nics=rail)", "--gpus", "0,8,16,24"]
     arguments += ["--algorithm", "ring-unidirectional", "--chunk", "16MiB", "--size", "16MiB", "--backend", "ethernet"]
@@ -324,9 +324,9 @@ def test_a_ring_over_a_rail_takes_the_time_of_its_frames(inside: str) -> None:
     ]
     done = run(*arguments, "--json")
     assert done.returncode == 0, done.stderr
-    frames, frame_s, piece_s = 1024, (4096 + 62) / 25e9, 4096 / 26.24e9
+    frames, frame_s, piece_s = 1024, (4096 + 2 * 62) / 25e9, 4096 / 26.24e9
     step_s = (frames + 1) * frame_s + 4 * piece_s + 4 * 400e-9 + 2 * 500e-9
-    assert json.loads(done.stdout)["time_s"] == pytest.approx(6 * step_s, rel=1e-6)
+    assert json.loads(done.stdout)["time_s"] == pytest.approx(6 * step_s, rel=3e-4)
 
 
 def test_a_run_that_waits_for_timeouts_says_so() -> None:

@@ -1,11 +1,12 @@
 //! What tells nodes apart that are simulated as one.
 //!
 //! On a folded fabric a node stands for several that are alike, and so does everything that happens there. That holds as long as
-//! nothing depends on which of them it is. Here four things do:
+//! nothing depends on which of them it is. Here five things do:
 //!
 //! * what is drawn at a port, of numbers that are its own: whether a frame is marked, and which of several ways it takes;
 //! * who goes first of frames that come to an output, or to a host, by several links at the same picosecond: what was known
 //!   first decides, and among nodes that are alike that may differ;
+//! * whose turn it is at a NIC of several GPUs that get in line for it at the same picosecond;
 //! * a pause, which may reach the queue of an input before or after that is served at the same time;
 //! * a drop, for the same reason.
 //!
@@ -28,6 +29,8 @@ pub struct Apart {
     nodes: Vec<Came>,
     /// By link: when a frame last came to it, and by which link.
     outputs: Vec<(u64, u32)>,
+    /// By link: when a connection last got in line for it, and the NPU that sends.
+    lines: Vec<(u64, u32)>,
 }
 
 /// What has come to a node at a time.
@@ -39,6 +42,9 @@ struct Came {
     ends: u32,
     goes_on: u32,
 }
+
+/// Connections of several NPUs get in line for a link.
+pub const SEVERAL_IN_LINE: &str = "several NPUs have something for a NIC at the same picosecond";
 
 /// More than one link.
 const SEVERAL: u32 = NONE - 1;
@@ -55,6 +61,7 @@ impl Apart {
                 leads: leads.collect(),
                 nodes: vec![nothing; fabric.nodes() as usize],
                 outputs: vec![(NEVER, NONE); fabric.links() as usize],
+                lines: vec![(NEVER, NONE); fabric.links() as usize],
             })
         })
     }
@@ -89,6 +96,14 @@ impl Apart {
         let meets = crossed.0 == now && crossed.1 != first;
         *crossed = (now, first);
         self.note(meets);
+    }
+
+    /// A connection of an NPU gets in line for a link.
+    pub fn line_up(&mut self, now: u64, link: u32, npu: NodeId) {
+        let before = std::mem::replace(&mut self.lines[link as usize], (now, npu.0));
+        if before.0 == now && before.1 != npu.0 {
+            self.why = Some(SEVERAL_IN_LINE);
+        }
     }
 
     fn note(&mut self, meets: bool) {
@@ -144,6 +159,14 @@ mod tests {
         apart.cross(8, 1, 2);
         assert_eq!(apart.why, None);
         apart.cross(8, 0, 2);
+        assert!(apart.why.is_some());
+        let mut apart = folded();
+        apart.line_up(7, 0, NodeId(0));
+        apart.line_up(7, 0, NodeId(0));
+        apart.line_up(7, 1, NodeId(1)); // another link
+        apart.line_up(8, 0, NodeId(1));
+        assert_eq!(apart.why, None);
+        apart.line_up(8, 0, NodeId(0));
         assert!(apart.why.is_some());
     }
 }

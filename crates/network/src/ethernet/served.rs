@@ -1,5 +1,6 @@
 //! The backend's part for links that are served frame by frame ([`super::switching`]).
 
+use super::apart::SEVERAL_IN_LINE;
 use super::connection::{Line, Transport};
 use super::frame::{ACK, CE, CNP, ECT, Frame, NAK, NONE, PFC};
 use super::link::{Marking, Taken};
@@ -7,7 +8,7 @@ use super::roce::sender::Next;
 use super::switching::{Admission, Switching};
 use super::tcp::TcpConfig;
 use super::{ECT_CWR, Ethernet};
-use syncline_core::{Ps, Wait};
+use syncline_core::{NodeId, Ps, Wait};
 use syncline_topology::{Fabric, all_links};
 
 /// The most that a NIC reads ahead of a connection.
@@ -37,6 +38,10 @@ impl<F: Fabric> Ethernet<F> {
         let Line { forth, queued, .. } = &mut self.lines[number as usize];
         let link = forth.first;
         if !std::mem::replace(queued, true) {
+            let origin = self.origin(number);
+            if let Some(apart) = &mut self.apart {
+                apart.line_up(now, link, origin);
+            }
             self.ports().nics[link as usize].add(number);
         }
         self.wake_link(now, link);
@@ -151,11 +156,30 @@ impl<F: Fabric> Ethernet<F> {
                     self.ports().nics[link as usize].add(number);
                     return Some((number, frame));
                 }
-                Err(Some(time)) => self.ports().nics[link as usize].add_at(time, number),
+                Err(Some(time)) => {
+                    self.tell_lines_apart(time, link, number);
+                    self.ports().nics[link as usize].add_at(time, number);
+                }
                 Err(None) => self.lines[number as usize].queued = false,
             }
         }
         None
+    }
+
+    /// The NPU, or the switch that adds, whose bytes a connection carries.
+    fn origin(&self, number: u32) -> NodeId {
+        self.connections[self.stages[number as usize].owner as usize].src
+    }
+
+    /// A connection will be in line for a link at a time. Of several the one goes first that was opened first, and in which order
+    /// several NPUs have opened theirs may differ among nodes that are alike.
+    fn tell_lines_apart(&mut self, time: u64, link: u32, number: u32) {
+        if let (Some(apart), Some(switching)) = (&self.apart, &self.switching)
+            && apart.why.is_none()
+            && switching.nics[link as usize].at(time).any(|other| self.origin(other) != self.origin(number))
+        {
+            self.tell_apart(SEVERAL_IN_LINE);
+        }
     }
 
     /// There is something to send by a link.

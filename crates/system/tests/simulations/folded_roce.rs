@@ -63,6 +63,16 @@ fn a_mark_that_is_drawn_tells_nodes_apart() {
     assert!(error.contains("fold") && error.contains(&why), "{error}");
 }
 
+/// GPUs of one NIC send at the same time: which of them goes first is not the same on all servers.
+#[test]
+fn gpus_that_get_in_line_for_a_nic_are_told_apart() {
+    let cluster = Cluster { servers: 2, gpus: 6, sharing: 2, ..Cluster::DGX };
+    let mut spec = on(&cluster, AlgorithmSpec::Hierarchical, roce(true), Shape::Grid);
+    spec.job = collective_job(CollectiveKindSpec::AllToAll, 1);
+    let why = compared(&spec).expect_err("the NPUs differ");
+    assert!(why.contains("for a NIC at the same picosecond"), "{why}");
+}
+
 /// Flows within servers take as long as the flow backend says, to the last bit. Frames take a little longer, since they are stored
 /// before they are forwarded; with trees, less than a hundredth may be won again, since messages that share a link come one after
 /// the other, and the first of them can be sent on earlier.
