@@ -1,6 +1,7 @@
 # make demo           the main study, from a fresh clone to its report
 # make test           formatting, lints, types and all tests
 # make test-torch     the tests that need PyTorch, with a Python that has it: PYTHON_TORCH, of the same version as .venv
+# make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
 # make validation     fits the software model to measured tables, simulates runs of ns-3 and
@@ -12,13 +13,16 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
+RUST_FILES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
+RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(filter-out crates/runtime/% crates/nccl/%,$(RUST_FILES))
+LIBRARY := python/syncline/libsyncline_nccl.so
+LIBRARY_SOURCES := Cargo.toml Cargo.lock $(filter crates/core/% crates/topology/% crates/collective/% crates/runtime/% crates/nccl/%,$(RUST_FILES))
 
 PYTHON_TORCH ?= python3
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch fuzz bench validation reproduction tools
+.PHONY: demo test test-torch library fuzz bench validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -26,7 +30,7 @@ demo: $(VENV)/.engine
 	@echo
 	@echo "The report is $(CURDIR)/runs/resnet50/report.html: open it in a browser."
 
-test: $(VENV)/.engine
+test: $(VENV)/.engine $(LIBRARY)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
 	cargo test --workspace --quiet
@@ -36,7 +40,7 @@ test: $(VENV)/.engine
 	$(BIN)/pytest --numprocesses 2
 
 # Everything but PyTorch comes from .venv, so that the other Python needs nothing else.
-test-torch: $(VENV)/.engine
+test-torch: $(VENV)/.engine $(LIBRARY)
 	@$(PYTHON_TORCH) -c 'import torch' 2>/dev/null || { \
 	  echo "$(PYTHON_TORCH) has no PyTorch. Name a Python that has: make test-torch PYTHON_TORCH=/path/to/python" >&2; exit 1; }
 	PYTHONPATH=python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
@@ -44,6 +48,8 @@ test-torch: $(VENV)/.engine
 
 fuzz: $(VENV)/.engine
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --record
+
+library: $(LIBRARY)
 
 bench: $(VENV)/.engine
 	cargo bench --workspace
@@ -78,3 +84,8 @@ $(VENV)/.packages: requirements.txt | tools
 $(VENV)/.engine: $(VENV)/.packages $(RUST_SOURCES) | tools
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
 	@touch $@
+
+# The collective library knows nothing of Python. It is put where the package looks for it.
+$(LIBRARY): $(LIBRARY_SOURCES) | tools
+	cargo build --release --quiet -p syncline-nccl
+	install -m 755 $${CARGO_TARGET_DIR:-target}/release/libsyncline_nccl.so $@

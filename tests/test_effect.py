@@ -133,6 +133,7 @@ OTHER: Final[dict[str, Any]] = {
     "network.recovery": "classic",
     "network.connections": "pair",
     "network.balancing": "packet",
+    "network.inside": "flow",
     "network.ecn_threshold": "2KiB",
     "network.ecn_above": "100KiB",
     "network.ecn_probability": "50%",
@@ -298,6 +299,8 @@ MORE: Final = (
     "workload: {collective: all-to-all, size: 2MB}\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n"
     "network: {backend: ethernet, transport: roce, ecn_threshold: 4kB, dcqcn: {notification: 1us, rate_timer: 2us, "
     "byte_counter: 4KiB, alpha_timer: 2us, additive: 100MB/s, hyper: 200MB/s, least: 200MB/s}}\n",
+    "name: a\ntopology: dgx-a100\nworkload: {collective: all-reduce, size: 1MB}\nendpoint: {kind: ideal}\n"
+    "network: {backend: ethernet, transport: roce}\ncollective: {algorithm: ring, chunks: 1}\n",
     "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: flow\n"
     "endpoint: {kind: streams, sharing: delayed}\ncollective: {algorithm: double-binary-tree, slices: 4}\n",
     "name: a\ntopology: LeafSpine(leaves=2, hosts=4, spines=2)\nworkload: {collective: all-to-all, size: 1MB}\n"

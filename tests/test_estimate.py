@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -139,3 +140,42 @@ def test_estimates_are_close_to_what_random_runs_take(tmp_path: Path) -> None:
     off = [max(ratio, 1 / ratio) for ratio in ratios]
     assert max(off) < 10, sorted(off)[-5:]
     assert sum(factor > 3 for factor in off) <= 6, sorted(off)[-10:]
+
+
+def on_two_servers(inside: str) -> str:
+    """All-reduces within and between servers."""
+    return (
+        "name: one\ntopology: dgx-a100(nodes=2, nics=rail)\nworkload: {collective: all-reduce, size: 8MB}\n"
+        "endpoint: ideal\nfold: off\ncollective: {algorithm: hierarchical, chunks: 4}\n"
+        f"network: {{backend: ethernet, transport: roce, segment: 4096B, inside: {inside}}}\n"
+    )
+
+
+def test_messages_on_nvlink_have_frames_where_these_are_simulated_only() -> None:
+    """Frames on PCIe count twice, as if they were acknowledged there: that makes up for the transport's work."""
+    frames = {}
+    for inside in ("packets", "flow"):
+        (variant,) = study(on_two_servers(inside)).variants
+        preview = engine.preview(variant)
+        frames[inside] = variant.experiment.network.frames(preview)
+        assert 1 < frames[inside] / engine.run(variant).summary["network"]["packet_hops"] < 2
+        if inside == "flow":
+            of_flows = 2 * (preview.flow_byte_hops / 4096 + preview.flow_message_hops)
+        else:
+            assert preview.flow_byte_hops == preview.flow_message_hops == 0
+    assert of_flows > 0
+    assert frames["packets"] - frames["flow"] == pytest.approx(of_flows)
+
+
+def test_what_a_run_takes_is_said_should_its_npus_differ() -> None:
+    """A run over RoCE of 16 GPUs is that of two, unless something tells them apart."""
+    (variant,) = study(on_two_servers("flow").replace("fold: off\n", "")).variants
+    preview = engine.preview(variant)
+    assert (preview.npus, preview.simulated_npus) == (16, 2)
+    assert estimate.warning("one", estimate.of(variant.experiment, preview)) is None
+    longer = estimate.of(variant.experiment, replace(preview, byte_hops=100 * 10**9))
+    assert longer.time_told_apart_s == pytest.approx(9 * longer.time_s, rel=0.1)
+    text = estimate.warning("one", longer)
+    assert text == "one: about 8 s, but 1 min if NPUs differ that are simulated as one (2 for 16)"
+    flow = variant.experiment.model_copy(update={"network": variant.experiment.network.cheaper()[0]})
+    assert estimate.of(flow, preview).time_told_apart_s is None

@@ -264,6 +264,71 @@ def test_a_machine_has_a_transport_between_its_nics_only() -> None:
     assert document["time_s"] == pytest.approx(64 * 2**20 * 1086 / 1024 / 25e9, rel=0.02)
 
 
+RAILS = """
+name: rails
+topology: dgx-a100(nodes=4, nics=rail)
+workload:
+  model: gpt
+  parameters: {layers: 2, hidden: 1024, heads: 16, vocabulary: 51200, positions: 256}
+  global_batch: 8
+parallel:
+  tensor: 8
+  collectives: {tensor: {algorithm: ring, chunk: 1MiB}, data: {algorithm: ring, chunk: 1MiB}}
+network:
+  {backend: ethernet, transport: roce, segment: 4096B, inside: flow, ecn_threshold: 100KB, ecn_above: 400KB,
+   ecn_probability: 1%}
+"""
+
+
+def test_rails_fold_and_take_as_long_as_with_frames_on_all_links(tmp_path: Path) -> None:
+    """Tensor groups on NVLink and rings over rails: all GPUs are alike, but for their place at a PCIe switch, until a
+    switch draws which frames it marks. Each GPU has a NIC of its own, so that flows take as long, but for headers.
+    """
+    file = tmp_path / "rails.yaml"
+    file.write_text(RAILS)
+
+    def document(*arguments: str) -> Any:
+        done = run("run", str(file), "--json", *arguments)
+        assert done.returncode == 0, done.stdout
+        return json.loads(done.stdout)
+
+    folded, whole = document(), document("--fold", "off")
+    assert (folded["fidelity"]["simulated_npus"], whole["fidelity"]["simulated_npus"]) == (2, 32)
+    for found in (folded, whole):
+        found.pop("cost"), found.pop("fidelity"), found["runs"][0].pop("fidelity")
+        found["runs"][0].pop("npu")
+    assert folded == whole
+    frames = document("--set", "network.inside=packets")
+    time_s = folded["runs"][0]["iteration_time_s"]
+    assert frames["runs"][0]["iteration_time_s"] == pytest.approx(time_s, rel=0.03)
+    flow = document("--set", "network={backend: flow}")
+    assert 1 < time_s / flow["runs"][0]["iteration_time_s"] < 1.05
+    drawn = document("--set", "network.ecn_threshold=1B")
+    assert "draws whether it marks" in drawn["fidelity"]["unfolded_because"]
+
+
+@pytest.mark.parametrize("inside", ["packets", "flow"])
+def test_a_ring_over_a_rail_takes_the_time_of_its_frames(inside: str) -> None:
+    """The GPUs 0 of four servers, and 6 steps one after the other: a frame crosses PCIe, two links of the network and
+    PCIe again, and the others follow at the rate of the network, each with an acknowledgement of what comes.
+    """
+    arguments = ["collective", "all-reduce", "--machine", "dgx-a100(nodes=4, nics=rail)", "--gpus", "0,8,16,24"]
+    arguments += ["--algorithm", "ring-unidirectional", "--chunk", "16MiB", "--size", "16MiB", "--backend", "ethernet"]
+    arguments += [
+        "--set",
+        "network.transport=roce",
+        "--set",
+        "network.segment=4096B",
+        "--set",
+        f"network.inside={inside}",
+    ]
+    done = run(*arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    frames, frame_s, piece_s = 1024, (4096 + 2 * 62) / 25e9, 4096 / 26.24e9
+    step_s = (frames + 1) * frame_s + 4 * piece_s + 4 * 400e-9 + 2 * 500e-9
+    assert json.loads(done.stdout)["time_s"] == pytest.approx(6 * step_s, rel=3e-4)
+
+
 def test_a_run_that_waits_for_timeouts_says_so() -> None:
     arguments = ["collective", "gather", "--size", "3MiB", "--topology", STAR.format(n=3), "--algorithm", "direct"]
     arguments += [

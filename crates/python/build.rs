@@ -4,6 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
+/// Crates of the collective library, which the engine knows nothing of.
+const APART: [&str; 2] = ["runtime", "nccl"];
+
 /// The Rust files below a folder.
 fn rust_files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
@@ -28,8 +31,9 @@ fn main() -> io::Result<()> {
     let crates = Path::new(&env::var("CARGO_MANIFEST_DIR").map_err(io::Error::other)?).join("..");
     let mut files = Vec::new();
     for entry in fs::read_dir(&crates)? {
-        let sources = entry?.path().join("src");
-        if sources.is_dir() {
+        let entry = entry?;
+        let sources = entry.path().join("src");
+        if sources.is_dir() && !APART.iter().any(|name| entry.file_name() == *name) {
             println!("cargo:rerun-if-changed={}", sources.display());
             rust_files(&sources, &mut files)?;
         }

@@ -15,6 +15,8 @@ from syncline.errors import Problem
 
 CRATES: Final = Path(__file__).parents[2] / "crates"
 """The engine's sources in a checkout."""
+APART: Final = frozenset({"runtime", "nccl"})
+"""Those of the collective library, which the engine knows nothing of."""
 PANICS: Final = ("InternalError", "PanicException")
 """What the engine raises when it panics, by name: the classes cannot be relied upon where the engine is missing."""
 REBUILD: Final = "an engine that is built from these sources: run make"
@@ -33,7 +35,10 @@ def sources() -> int | None:
     if not (CRATES / "python" / "build.rs").is_file():
         return None
     fingerprint = 0
-    for name, file in sorted((file.relative_to(CRATES).as_posix(), file) for file in CRATES.glob("*/src/**/*.rs")):
+    names = sorted((file.relative_to(CRATES).as_posix(), file) for file in CRATES.glob("*/src/**/*.rs"))
+    for name, file in names:
+        if name.split("/")[0] in APART:
+            continue
         fingerprint = zlib.crc32(file.read_bytes(), zlib.crc32(name.encode(), fingerprint))
     return fingerprint
 

@@ -13,7 +13,8 @@ sharing             with flows, finding the shares of links may cost a multiple 
                     that have to be set up for it
 compute             one per kernel
 routes              as many of their links as the engine says are looked up in the time of an event
-time                start-up, and 2.5 million events per second of the flow backend, 6 of the others
+time                start-up, and 2.5 million events per second of the flow backend, 6 of the others; where NPUs that
+                    are simulated as one may turn out to differ, that of all of them on top, which is said
 memory              what the engine expects to take, and Python
 
 Tests hold this against real runs: nearly all lie within a factor of three.
@@ -66,6 +67,9 @@ class Estimate:
     events: int
     memory_bytes: int
     time_s: float
+    time_told_apart_s: float | None
+    """If NPUs that are simulated as one turn out to differ, so that the run is carried out again with all of them;
+    none if they cannot, or if none are."""
     recommendation: str
 
     def as_document(self) -> dict[str, Any]:
@@ -94,6 +98,9 @@ def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) 
     work = events * work_of_event + preview.message_hops / facts.constant("links_of_an_event")
     work += experiment.network.frames(preview)
     time_s = round(START_S + work / experiment.network.EVENTS_PER_S, 3)
+    told_apart = None
+    if experiment.network.tells_apart and preview.simulated_npus < preview.npus:
+        told_apart = round(time_s + (time_s - START_S) * preview.npus / max(1, preview.simulated_npus), 3)
     return Estimate(
         npus=preview.npus,
         simulated_npus=preview.simulated_npus,
@@ -106,6 +113,7 @@ def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) 
         events=events,
         memory_bytes=preview.memory_bytes,
         time_s=time_s,
+        time_told_apart_s=told_apart,
         recommendation=experiment.network.recommendation(time_s),
     )
 
@@ -113,7 +121,11 @@ def of(experiment: Experiment, preview: Preview, *, work_of_event: float = 1.0) 
 def warning(name: str, estimate: Estimate) -> str | None:
     """What to know of a simulation before it is begun, if it takes long."""
     if estimate.time_s < NOTICED_S:
-        return None
+        apart = estimate.time_told_apart_s
+        if apart is None or apart < NOTICED_S:
+            return None
+        differ = f"if NPUs differ that are simulated as one ({estimate.simulated_npus:,} for {estimate.npus:,})"
+        return f"{name}: about {estimate.time_s:.0f} s, but {_long(apart)} {differ}"
     memory = f"{estimate.memory_bytes / 1e9:,.1f} GB"
     text = f"{name}: about {_long(estimate.time_s)} for {estimate.events:.1e} events, and {memory} of memory"
     if estimate.message_bytes < TINY and estimate.messages:

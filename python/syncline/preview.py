@@ -35,6 +35,9 @@ class Preview:
     """Their packets; without packets, messages."""
     packet_hops: int
     byte_hops: int
+    flow_message_hops: int
+    """Of `message_hops`, those of messages that are flows in a network of packets, as are `flow_byte_hops`."""
+    flow_byte_hops: int
     kernels: int
     """Compute nodes of all iterations on all simulated NPUs."""
     memory_bytes: int

@@ -144,6 +144,8 @@ def check(spec_json: str) -> str:
         "bytes": simulated * sent,
         **dict.fromkeys(("packets", "packet_hops"), packets),
         "byte_hops": simulated * sent,
+        "flow_message_hops": 0,
+        "flow_byte_hops": 0,
         "kernels": 0,
         "memory_bytes": 100_000_000,
     }

@@ -49,10 +49,11 @@ impl Windows {
     /// The last window that an interval up to `to`, which is positive, touches; there is one.
     #[inline]
     fn reach(&mut self, to: Ps) -> usize {
-        while (to.0 - 1) / self.length >= MAX_WINDOWS as u64 {
+        let mut last = ((to.0 - 1) / self.length) as usize;
+        while last >= MAX_WINDOWS {
             self.coarsen();
+            last = ((to.0 - 1) / self.length) as usize;
         }
-        let last = ((to.0 - 1) / self.length) as usize;
         if last >= self.busy.len() {
             self.busy.resize(last + 1, 0);
         }
@@ -67,7 +68,8 @@ impl Windows {
         }
         let last = self.reach(to);
         let (mut from, weight) = (from.0, u128::from(weight));
-        let mut window = (from / self.length) as usize;
+        // Most intervals lie in one window, and a division takes long.
+        let mut window = if from >= last as u64 * self.length { last } else { (from / self.length) as usize };
         while window < last {
             let end = (window as u64 + 1) * self.length;
             self.busy[window] += u128::from(end - from) * weight;

@@ -1,13 +1,19 @@
 //! Packet-hops per second of wall time over Ethernet: TCP with the settings of the study of DLRM over TCP (Rashidi et al., HOTI
-//! 2020), all-reduces of hosts on one switch by direct exchange and by double binary trees, and an all-to-all on a fat tree.
+//! 2020), all-reduces of hosts on one switch by direct exchange and by double binary trees, and an all-to-all on a fat tree; and
+//! RoCE between servers, of which the GPUs with equal numbers exchange by rings over a switch of their own.
 //!
 //! `cargo bench -p syncline-network --bench ethernet_hops` runs the short ones, and with `-- NAME` all whose name contains that,
 //! such as `-- "fat tree"`. A packet-hop is a frame that crosses a link, acknowledgements included. Simulated end times are
 //! printed too: they are behaviour and must not change unnoticed, while the wall time is cost.
 
+use std::sync::Arc;
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, EventQueue, Key, NodeId, Ps, Rate};
 use syncline_network::ethernet::config::EthernetConfig;
+use syncline_network::ethernet::link::Marking;
+use syncline_network::ethernet::roce::RoceConfig;
+use syncline_network::ethernet::roce::dcqcn::DcqcnConfig;
+use syncline_network::ethernet::switching::SwitchingConfig;
 use syncline_network::ethernet::{self, Ethernet};
 use syncline_network::{Delivery, Message, NetOut, Network, Route, TrafficClass};
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Routing};
@@ -43,6 +49,40 @@ fn fat_tree(half: u32) -> Graph {
     Graph::new(names.collect(), npus, vec!["link".to_owned()], links, &everybody)
         .and_then(|graph| graph.with_routing(Routing::ByDestination))
         .expect("a fat tree")
+}
+
+/// Servers of eight GPUs, of which two and two NICs have a switch of PCIe; NICs with equal numbers have a leaf below a spine.
+fn rails(servers: u32) -> Graph {
+    let npus = 8 * servers;
+    let (hubs, nics, leaves) = (npus, npus + npus / 2, 2 * npus + npus / 2);
+    let link = |from: u32, to: u32, mbps: u64, class| {
+        let spec = LinkSpec::new(Rate::new(mbps * 1_000_000).expect("positive"), Ps(400_000), class);
+        GraphLink { from: NodeId(from), to: NodeId(to), spec }
+    };
+    let pairs = (0..npus).flat_map(|gpu| {
+        let hub = hubs + gpu / 2;
+        [(gpu, hub, 26_240, 0), (hub, nics + gpu, 26_240, 0), (nics + gpu, leaves + gpu % 8, 25_000, 1)]
+    });
+    let spine = (0..8).map(|leaf| (leaves + leaf, leaves + 8, 200_000, 1));
+    let links =
+        pairs.chain(spine).flat_map(|(a, b, mbps, class)| [link(a, b, mbps, class), link(b, a, mbps, class)]).collect();
+    let names = (0..leaves + 9).map(|node| GraphNode { name: format!("node {node}"), forwards: false });
+    let everybody: Vec<NodeId> = (0..npus).map(NodeId).collect();
+    Graph::new(names.collect(), npus, vec!["PCIe".to_owned(), "InfiniBand".to_owned()], links, &everybody)
+        .expect("servers")
+}
+
+/// RoCE with frames of 4 KiB, DCQCN and pauses, between NICs.
+fn rdma() -> EthernetConfig {
+    let roce = RoceConfig { segment: 4096, dcqcn: Some(DcqcnConfig::PUBLISHED), ..RoceConfig::DEFAULT };
+    EthernetConfig {
+        local_classes: vec![0],
+        roce: Some(roce),
+        switching: Some(SwitchingConfig { flow_control: true, control_first: true, ..SwitchingConfig::IN_TURN }),
+        overhead: 62,
+        marking: Marking::Red { least: 5_000, most: 200_000, millionths: 10_000 },
+        ..EthernetConfig::NS3
+    }
 }
 
 /// An event of the network, or a host that begins.
@@ -200,11 +240,53 @@ impl Pattern for Trees {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a benchmark reads the wall clock")]
-fn run(name: &str, fabric: impl Fabric, buffer: u64, pattern: &mut dyn Pattern) {
+/// All-reduces around the rings of GPUs with equal numbers, several side by side: a GPU sends a part to the next server when the
+/// one before it has sent one.
+struct Rings {
+    servers: u32,
+    rings: u32,
+    part: u64,
+    left: u64,
+}
+
+impl Rings {
+    fn new(servers: u32, rings: u32, vector: u64) -> Rings {
+        let left = u64::from(8 * servers) * u64::from(rings) * 2 * u64::from(servers - 1);
+        Rings { servers, rings, part: vector / u64::from(servers), left }
+    }
+
+    fn post(&self, src: u32, queue: u16, step: u64) -> Post {
+        let dst = (src + 8) % (8 * self.servers);
+        Post { src, dst, len: self.part, queue, tag: step << 16 | u64::from(queue) }
+    }
+}
+
+impl Pattern for Rings {
+    fn begin(&mut self, host: u32, send: &mut dyn FnMut(Post)) {
+        (0..self.rings as u16).for_each(|ring| send(self.post(host, ring, 0)));
+    }
+
+    fn arrived(&mut self, host: u32, tag: u64, send: &mut dyn FnMut(Post)) {
+        self.left -= 1;
+        let step = (tag >> 16) + 1;
+        if step < 2 * u64::from(self.servers - 1) {
+            send(self.post(host, tag as u16, step));
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.left == 0
+    }
+}
+
+fn over_tcp(name: &str, fabric: impl Fabric, buffer: u64, pattern: &mut dyn Pattern) {
     let hosts = fabric.npus();
     let config = EthernetConfig { buffer, seed: 1, ..EthernetConfig::NS3 };
-    let mut net = Ethernet::new(fabric, config, &[]);
+    run(name, hosts, Ethernet::new(fabric, config, &[]), pattern);
+}
+
+#[expect(clippy::disallowed_methods, reason = "a benchmark reads the wall clock")]
+fn run(name: &str, hosts: u32, mut net: Ethernet<impl Fabric>, pattern: &mut dyn Pattern) {
     let mut queue: EventQueue<Event> = EventQueue::new();
     let mut random = SplitMix64(1);
     for host in 0..hosts {
@@ -269,13 +351,21 @@ fn main() {
     {
         let name = format!("direct, {hosts} hosts, {mib} MiB{kind}");
         if is_wanted(&name, true) {
-            run(&name, star(hosts), buffer, &mut Direct::new(hosts, 2, mib << 20));
+            over_tcp(&name, star(hosts), buffer, &mut Direct::new(hosts, 2, mib << 20));
         }
     }
     for (mib, chunks) in [(16, 128), (64, 512)] {
         let name = format!("double binary tree, 128 hosts, {mib} MiB");
         if is_wanted(&name, true) {
-            run(&name, star(128), large, &mut Trees::new(128, chunks, mib << 20));
+            over_tcp(&name, star(128), large, &mut Trees::new(128, chunks, mib << 20));
+        }
+    }
+    for (is_fluid, kind) in [(false, "frames inside"), (true, "flows inside")] {
+        let name = format!("rings over RoCE, 16 servers, 4 x 16 MiB, {kind}");
+        if is_wanted(&name, true) {
+            let net = Ethernet::new(Arc::new(rails(16)), rdma(), &[]);
+            let net = if is_fluid { net.with_flows(Arc::new(rails(16)), Vec::new()) } else { net };
+            run(&name, 128, net, &mut Rings::new(16, 4, 16 << 20));
         }
     }
     // The largest one has more than a million connections.
@@ -289,7 +379,7 @@ fn main() {
         let hosts = 2 * half * half * half;
         let name = format!("all-to-all on a fat tree, {hosts} hosts, {mib} MiB{kind}");
         if is_wanted(&name, half == 4) {
-            run(&name, fat_tree(half), buffer, &mut Direct::new(hosts, 1, mib << 20));
+            over_tcp(&name, fat_tree(half), buffer, &mut Direct::new(hosts, 1, mib << 20));
         }
     }
 }

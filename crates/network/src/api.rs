@@ -324,6 +324,11 @@ pub trait Network {
         0
     }
 
+    /// On a folded fabric, why nodes that are simulated as one differ, once they do: then the run is not that of all nodes.
+    fn told_apart(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The run is over: everything that is asked for afterwards is up to date.
     fn finish(&mut self, _now: Ps) {}
 

@@ -58,6 +58,14 @@ impl LinkUsage {
         self.windows[usize::from(self.classes[link])].add_spread(from, to, busy);
     }
 
+    /// Adds what the same links carried beside that.
+    pub fn join(&mut self, other: &LinkUsage) {
+        self.bytes.iter_mut().zip(&other.bytes).for_each(|(mine, others)| *mine += others);
+        self.busy.iter_mut().zip(&other.busy).for_each(|(mine, others)| *mine = mine.saturating_add(*others));
+        self.windows.iter_mut().zip(&other.windows).for_each(|(mine, others)| mine.join(others));
+        self.packet_hops += other.packet_hops;
+    }
+
     /// Links that are counted.
     pub fn links(&self) -> u32 {
         self.busy.len() as u32

@@ -14,7 +14,7 @@ use crate::pieces::LaneUse;
 use crate::preview::Preview;
 use crate::results::Results;
 use crate::setup::RunPlan;
-use crate::spec::{FabricSpec, JobSpec, Spec};
+use crate::spec::{FabricSpec, FoldSpec, JobSpec, Spec};
 use crate::timer::Timer;
 use crate::{run_memory, start, steady, tables};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,7 +51,7 @@ pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
     build(spec, plan, Goal::Check).map(|_| preview)
 }
 
-/// What running a plan would be.
+/// What running a plan would be, if there is memory for it.
 fn looked_at(spec: &Spec, plan: &RunPlan) -> Result<Preview, RunError> {
     let mut preview = plan.preview(spec);
     preview.memory_bytes = run_memory::of_run(spec, plan, &preview);
@@ -146,7 +146,7 @@ pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
 pub fn attempt_plan(spec: &Spec, plan: RunPlan, limits: Limits) -> Result<Attempt, RunError> {
     match build(spec, plan, Goal::Attempt(limits))? {
         Built::Attempted(attempt) => Ok(attempt),
-        Built::Checked | Built::Ran(_) => unreachable!("an attempt was asked for"),
+        Built::Checked | Built::Ran(_) | Built::ToldApart(_) => unreachable!("an attempt was asked for"),
     }
 }
 
@@ -171,6 +171,8 @@ enum Built {
     Checked,
     Attempted(Attempt),
     Ran(Box<Results>),
+    /// NPUs that are simulated as one differ, for this reason.
+    ToldApart(&'static str),
 }
 
 /// Runs a simulation. With `shuffle`, simultaneous events of equal key are shuffled by that seed, which
@@ -202,7 +204,7 @@ fn run_to_the_end(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Re
 pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
     match build(spec, plan, Goal::Run { shuffle, until_settled: false })? {
         Built::Ran(results) => Ok(*results),
-        Built::Checked | Built::Attempted(_) => unreachable!("a run was asked for"),
+        Built::Checked | Built::Attempted(_) | Built::ToldApart(_) => unreachable!("a run was asked for"),
     }
 }
 
@@ -213,14 +215,33 @@ pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Resu
 /// As [`run`].
 pub fn run_on(spec: &Spec, network: &impl BuildNetwork, shuffle: Option<u64>) -> Result<Results, RunError> {
     let goal = Goal::Run { shuffle, until_settled: false };
-    match (OnNetwork { spec, plan: plan(spec)?, goal }).with(network)? {
+    match build_on(spec, network, plan(spec)?, goal)? {
         Built::Ran(results) => Ok(*results),
-        Built::Checked | Built::Attempted(_) => unreachable!("a run was asked for"),
+        Built::Checked | Built::Attempted(_) | Built::ToldApart(_) => unreachable!("a run was asked for"),
     }
 }
 
 fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
     spec.network.with(OnNetwork { spec, plan, goal })
+}
+
+/// Does with a simulation what is to be done with it. A folded one in which NPUs turn out to differ is given up, and all of them
+/// are simulated.
+fn build_on<B: BuildNetwork>(spec: &Spec, network: &B, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
+    match assemble(spec, network, plan, goal)? {
+        Built::ToldApart(why) if spec.fold == FoldSpec::On => {
+            let refusal = Refusal::of("fold", format!("the run cannot be folded: {why}"));
+            Err(refusal.accepting("auto, off").into())
+        }
+        Built::ToldApart(why) => {
+            let spec = Spec { fold: FoldSpec::Off, ..spec.clone() };
+            let mut plan = self::plan(&spec)?;
+            looked_at(&spec, &plan)?;
+            plan.folding.unfolded = Some(why.into());
+            assemble(&spec, network, plan, goal)
+        }
+        built => Ok(built),
+    }
 }
 
 /// A simulation that lacks its network and its endpoint.
@@ -234,51 +255,55 @@ impl WithNetwork for OnNetwork<'_> {
     type Output = Result<Built, RunError>;
 
     fn with<B: BuildNetwork>(self, network: &B) -> Result<Built, RunError> {
-        let OnNetwork { spec, plan, goal } = self;
-        let traced = traced(&spec.output.trace_npus, plan.layout(), plan.folding.npus)?;
-        check_stragglers(spec, plan.folding.npus)?;
-        start::check(spec, plan.folding.npus)?;
-        let part = |cohort: &CohortPart| EndpointParts {
-            layout: cohort.layout.clone(),
-            share: plan.share,
-            largest_chunk: plan.largest_chunk(cohort),
-            packet: network.packet_bytes().map(|n| Bytes(n.into())),
-            prevents_deadlock: network.prevents_deadlock(),
-            transit: plan.transit,
-            inflight: cohort.config.inflight,
-            inflight_per_dimension: cohort.config.inflight_per_dimension,
-            parts: match cohort.config.lanes {
-                LaneUse::Split(n) => n,
-                LaneUse::Alternate => 1,
-            },
-            urgent: cohort.config.balance.as_ref().map(Balance::urgent),
-            contention: plan.contention.clone(),
-            seed: spec.seed,
-            window: Ps(spec.output.window_ps),
-            traced: &traced,
-        };
-        let parts: Vec<EndpointParts<'_>> = plan.cohorts.iter().map(part).collect();
-        let rooms = Rooms::new(spec, &plan, parts)?;
-        let asked = rooms.needs(spec.endpoint.model())?;
-        let is_routed = plan.cohorts.iter().any(|cohort| cohort.layout.is_routed()) || rooms.are_several();
-        let needs = NetworkNeeds {
-            buffer_packets: asked.buffer_packets,
-            classes: asked.classes,
-            transit: plan.transit,
-            // Endpoints that forward send to neighbours only.
-            turns: is_routed && !plan.transit && !asked.in_order,
-            in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
-            by_precedence: rooms.have_precedences(),
-            window: Ps(spec.output.window_ps),
-            seed: spec.seed,
-            changes: conditions::changes(spec, &*plan.fabric, network)?,
-            attributes: conditions::attributes(spec, &*plan.fabric, network)?,
-        };
-        network.check(&*plan.fabric, &needs)?;
-        let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
-        let run = Run { spec, plan, network: make, traced: &traced, goal };
-        spec.endpoint.build(rooms, run).map_err(|refusal| blamed(spec, refusal))?
+        build_on(self.spec, network, self.plan, self.goal)
     }
+}
+
+/// Puts a simulation together, and does with it what is to be done.
+fn assemble<B: BuildNetwork>(spec: &Spec, network: &B, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
+    let traced = traced(&spec.output.trace_npus, plan.layout(), plan.folding.npus)?;
+    check_stragglers(spec, plan.folding.npus)?;
+    start::check(spec, plan.folding.npus)?;
+    let part = |cohort: &CohortPart| EndpointParts {
+        layout: cohort.layout.clone(),
+        share: plan.share,
+        largest_chunk: plan.largest_chunk(cohort),
+        packet: network.packet_bytes().map(|n| Bytes(n.into())),
+        prevents_deadlock: network.prevents_deadlock(),
+        transit: plan.transit,
+        inflight: cohort.config.inflight,
+        inflight_per_dimension: cohort.config.inflight_per_dimension,
+        parts: match cohort.config.lanes {
+            LaneUse::Split(n) => n,
+            LaneUse::Alternate => 1,
+        },
+        urgent: cohort.config.balance.as_ref().map(Balance::urgent),
+        contention: plan.contention.clone(),
+        seed: spec.seed,
+        window: Ps(spec.output.window_ps),
+        traced: &traced,
+    };
+    let parts: Vec<EndpointParts<'_>> = plan.cohorts.iter().map(part).collect();
+    let rooms = Rooms::new(spec, &plan, parts)?;
+    let asked = rooms.needs(spec.endpoint.model())?;
+    let is_routed = plan.cohorts.iter().any(|cohort| cohort.layout.is_routed()) || rooms.are_several();
+    let needs = NetworkNeeds {
+        buffer_packets: asked.buffer_packets,
+        classes: asked.classes,
+        transit: plan.transit,
+        // Endpoints that forward send to neighbours only.
+        turns: is_routed && !plan.transit && !asked.in_order,
+        in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
+        by_precedence: rooms.have_precedences(),
+        window: Ps(spec.output.window_ps),
+        seed: spec.seed,
+        changes: conditions::changes(spec, &*plan.fabric, network)?,
+        attributes: conditions::attributes(spec, &*plan.fabric, network)?,
+    };
+    network.check(&*plan.fabric, &needs)?;
+    let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
+    let run = Run { spec, plan, network: make, traced: &traced, goal };
+    spec.endpoint.build(rooms, run).map_err(|refusal| blamed(spec, refusal))?
 }
 
 /// Refuses stragglers that are none of the machine's `npus` NPUs.
@@ -376,11 +401,16 @@ where
         let cohorts = Cohorts::new(cohorts, classes, precedence);
         let mut simulation = Simulation::new(queue, network(fabric), endpoint(), executor, cohorts, job.drain);
         simulation.launch_after(spec.endpoint.model().start_latency());
-        let failed = |failure: Failure| RunError::Simulation(failure.to_string());
+        let failed = |failure: Failure| match failure {
+            Failure::ToldApart { why } => Ok(Built::ToldApart(why)),
+            failure => Err(RunError::Simulation(failure.to_string())),
+        };
         if let Goal::Attempt(limits) = goal {
-            return simulation.attempt(limits).map(Built::Attempted).map_err(failed);
+            return simulation.attempt(limits).map(Built::Attempted).or_else(failed);
         }
-        let outcome = simulation.run().map_err(failed)?;
-        Ok(Built::Ran(Box::new(tables::results(spec, &simulation, outcome, folding))))
+        match simulation.run() {
+            Ok(outcome) => Ok(Built::Ran(Box::new(tables::results(spec, &simulation, outcome, folding)))),
+            Err(failure) => failed(failure),
+        }
     }
 }

@@ -13,9 +13,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_collective::{Kind, Plan, PlanId, Rank, Slot};
 use syncline_core::queue::SplitMix64;
-use syncline_core::{Bytes, NodeId};
+use syncline_core::{Bytes, NodeId, PortId};
 use syncline_endpoint::{Chunk, Layout};
 use syncline_network::Route;
+use syncline_topology::Fabric;
 use syncline_workload::{ClassId, FamilyId};
 
 /// NPUs that are looked at, unless they are fewer.
@@ -62,6 +63,10 @@ pub struct Preview {
     pub packet_hops: u64,
     /// Bytes times the links that they cross.
     pub byte_hops: u64,
+    /// Of [`message_hops`](Preview::message_hops), those of messages that are flows in a network of packets.
+    pub flow_message_hops: u64,
+    /// Of [`byte_hops`](Preview::byte_hops), those of such messages.
+    pub flow_byte_hops: u64,
     /// Compute nodes of all iterations on all simulated NPUs.
     pub kernels: u64,
     /// Bytes of memory that the engine will take.
@@ -89,6 +94,8 @@ struct Traffic {
     message_hops: f64,
     byte_hops: f64,
     packet_hops: f64,
+    flow_message_hops: f64,
+    flow_byte_hops: f64,
 }
 
 impl Traffic {
@@ -99,14 +106,54 @@ impl Traffic {
         self.message_hops += other.message_hops * times;
         self.byte_hops += other.byte_hops * times;
         self.packet_hops += other.packet_hops * times;
+        self.flow_message_hops += other.flow_message_hops * times;
+        self.flow_byte_hops += other.flow_byte_hops * times;
     }
 
-    /// Some messages of so many bytes over so many links each.
-    fn of(messages: f64, len: u64, hops: u32, packet: Option<u64>) -> Traffic {
+    /// Some messages of so many bytes over such a way each.
+    fn of(messages: f64, len: u64, way: Way, packet: Option<u64>) -> Traffic {
         let packets = messages * packet.map_or(1, |packet| len.div_ceil(packet).max(1)) as f64;
-        let (bytes, hops) = (messages * len as f64, f64::from(hops));
+        let (bytes, hops) = (messages * len as f64, f64::from(way.links));
         let (message_hops, byte_hops, packet_hops) = (messages * hops, bytes * hops, packets * hops);
-        Traffic { messages, bytes, packets, message_hops, byte_hops, packet_hops }
+        let (flow_message_hops, flow_byte_hops) = if way.is_flow { (message_hops, byte_hops) } else { (0.0, 0.0) };
+        Traffic { messages, bytes, packets, message_hops, byte_hops, packet_hops, flow_message_hops, flow_byte_hops }
+    }
+}
+
+/// The way of a message.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    links: u32,
+    /// Whether what takes it is a flow in a network of packets.
+    is_flow: bool,
+}
+
+/// The ways of a network.
+struct WaysOf<'a> {
+    fabric: &'a dyn Fabric,
+    /// By class of links: whether messages that take no others are flows.
+    flows: Vec<bool>,
+}
+
+impl<'a> WaysOf<'a> {
+    fn new(fabric: &'a dyn Fabric, spec: &Spec) -> WaysOf<'a> {
+        let named = spec.network.model().flow_classes();
+        WaysOf { fabric, flows: fabric.class_names().iter().map(|name| named.contains(name)).collect() }
+    }
+
+    /// The way of a message.
+    fn way(&self, from: NodeId, route: Route) -> Way {
+        if let (Some((node, 0)), false) = (route.end(), self.flows.contains(&true)) {
+            return Way { links: self.fabric.distance(from, node), is_flow: false };
+        }
+        let (mut path, mut at) = (Vec::new(), from);
+        route.append(self.fabric, from, &mut path);
+        let is_of_flows = |&port: &PortId| {
+            let class = self.fabric.link(at, port).class;
+            at = self.fabric.next(at, port).0;
+            self.flows[usize::from(class)]
+        };
+        Way { links: path.len() as u32, is_flow: !path.is_empty() && path.iter().all(is_of_flows) }
     }
 }
 
@@ -121,6 +168,7 @@ struct Both {
 struct Counter<'a> {
     plan: &'a RunPlan,
     cohort: &'a CohortPart,
+    ways: &'a WaysOf<'a>,
     packet: Option<u64>,
     /// Steps that were looked at.
     looked_at: u64,
@@ -156,35 +204,22 @@ impl Counter<'_> {
                     let step = view.step(Slot { thread, pc });
                     let len = view.len(&step);
                     if step.op.sends() {
-                        let hops = self.hops(npu, view.route(Slot { thread, pc }, &step));
-                        both.sent.add(&Traffic::of(each, len, hops, self.packet), 1.0);
+                        let way = self.ways.way(npu, view.route(Slot { thread, pc }, &step));
+                        both.sent.add(&Traffic::of(each, len, way, self.packet), 1.0);
                     }
                     if step.op.receives() {
                         // What comes through a port of a neighbour or a switch that adds has taken one link.
-                        let hops = if folded || view.port().is_some() {
-                            1
+                        let way = if folded || view.port().is_some() {
+                            Way { links: 1, is_flow: false }
                         } else {
-                            self.hops(view.sender(&step), Route::To(npu))
+                            self.ways.way(view.sender(&step), Route::To(npu))
                         };
-                        both.received.add(&Traffic::of(each, len, hops, self.packet), 1.0);
+                        both.received.add(&Traffic::of(each, len, way, self.packet), 1.0);
                     }
                 }
             }
         }
         both
-    }
-
-    /// Links on the way of a message.
-    fn hops(&self, from: NodeId, route: Route) -> u32 {
-        match route.end() {
-            None => 1,
-            Some((node, 0)) => self.plan.fabric.distance(from, node),
-            Some(_) => {
-                let mut path = Vec::new();
-                route.append(&*self.plan.fabric, from, &mut path);
-                path.len() as u32
-            }
-        }
     }
 
     /// What all NPUs send in all collectives of an iteration.
@@ -251,7 +286,7 @@ impl RunPlan {
 
     /// What all NPUs send to single ranks in an iteration, as the first NPU of each class does, or the first with the rank that
     /// sends.
-    fn sends(&self, packet: Option<u64>) -> Traffic {
+    fn sends(&self, ways: &WaysOf<'_>, packet: Option<u64>) -> Traffic {
         let layout = self.layout();
         let mut all = Traffic::default();
         let mut known: BTreeMap<(ClassId, FamilyId, Option<Rank>), Senders<'_>> = BTreeMap::new();
@@ -271,8 +306,8 @@ impl RunPlan {
             let found = *known.entry((send.class, family, send.from)).or_insert_with(senders);
             let Some((first, of_first, count)) = found else { continue };
             let peer = send.message.peer.of(of_first.rank(first), of_first.group_size());
-            let hops = self.fabric.distance(first, of_first.member(first, peer));
-            all.add(&Traffic::of(1.0, send.message.size.0, hops, packet), count.into());
+            let way = ways.way(first, Route::To(of_first.member(first, peer)));
+            all.add(&Traffic::of(1.0, send.message.size.0, way, packet), count.into());
         }
         all
     }
@@ -282,10 +317,11 @@ impl RunPlan {
         let layout = self.layout();
         let packet = spec.network.model().packet_bytes().map(|bytes| u64::from(bytes.max(1)));
         let mut first = Both::default();
-        let mut all = self.sends(packet);
+        let ways = WaysOf::new(&*self.fabric, spec);
+        let mut all = self.sends(&ways, packet);
         let mut chunks = 0u64;
         for cohort in &self.cohorts {
-            let mut counter = Counter { plan: self, cohort, packet, looked_at: 0 };
+            let mut counter = Counter { plan: self, cohort, ways: &ways, packet, looked_at: 0 };
             let of_first = counter.of_npu(cohort.layout.first());
             if cohort.layout.takes_part(layout.first()) {
                 first.sent.add(&of_first.sent, 1.0);
@@ -316,6 +352,8 @@ impl RunPlan {
             packets: count(all.packets),
             packet_hops: count(all.packet_hops),
             byte_hops: count(all.byte_hops),
+            flow_message_hops: count(all.flow_message_hops),
+            flow_byte_hops: count(all.flow_byte_hops),
             kernels: kernels.saturating_mul(self.fabric.npus().into()),
             memory_bytes: 0,
             lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),

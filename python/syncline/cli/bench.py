@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import bench_execute, options
 from syncline.errors import InputError, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
+    from syncline.errors import Problem
     from syncline.results import Document
     from syncline.software.model import Model
 
+DEFAULT_SIZES = "1KiB:8GiB:x2"
 ALGORITHMS = ("auto", "ring", "tree", "nvls", "packed-trees")
 
 
@@ -22,14 +25,18 @@ def bench(
     kind: Annotated[
         str, typer.Argument(metavar="KIND", help="The collective that nccl-tests measures: all-reduce, broadcast, ...")
     ],
-    machine: Annotated[str, typer.Option(metavar="M", help='The machine, such as dgx-a100 or "dgx-h100(nodes=2)".')],
+    machine: Annotated[
+        str | None, typer.Option(metavar="M", help='The machine, such as dgx-a100 or "dgx-h100(nodes=2)".')
+    ] = None,
     sizes: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="A:B:xF|A:B:+S|LIST",
-            help="Sizes, as nccl-tests counts them: a range with a factor or a step, or a list.",
+            help="Sizes, as nccl-tests counts them: a range with a factor or a step, or a list; 1KiB:8GiB:x2, and "
+            f"{bench_execute.DEFAULT_SIZES} with --execute.",
+            show_default=False,
         ),
-    ] = "1KiB:8GiB:x2",
+    ] = None,
     gpus: Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0-3,8-11.")] = None,
     algorithm: Annotated[
         str,
@@ -48,6 +55,14 @@ def bench(
         str | None,
         typer.Option(metavar="T", help="How long 8 bytes take on your system, such as 25us, if you know it."),
     ] = None,
+    execute: Annotated[
+        bool,
+        typer.Option("--execute", help="Carry the collective out between processes of this host, and measure it."),
+    ] = False,
+    ranks: Annotated[int | None, typer.Option(help="With --execute, how many processes; 2 if not given.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="With --execute, write a self-contained page of the results.")
+    ] = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -60,16 +75,32 @@ def bench(
       syncline bench all-gather --machine "dgx-a100(nodes=4)" --sizes 64MiB,1GiB --json
       syncline bench all-reduce --machine dgx-h100 --software mine.yaml    (see syncline calibrate --out)
       syncline bench broadcast --machine dgx1v --gpus 1,4-6 --algorithm packed-trees
+      syncline bench all-reduce --execute --ranks 2 --html measured.html
 
     The times come from a model of NCCL whose constants were fitted to published tables, not from a simulation;
     docs/validation.md says how well it predicts. For sizes below 1 MiB, a row also gives the interval in which nine of
     ten systems of the class lie. The time of a small size, or a table for calibrate, makes it narrower.
+
+    With --execute, Syncline's collective library carries the collective out on float32 in the memory of this host. The
+    simulator's constants are fitted on half of the sizes, and its predictions stand beside all measurements.
     """
     from syncline import results
     from syncline.schema.packed import PACKED
     from syncline.software import printing
 
     began = time.monotonic()
+    if execute:
+        flags = {"--machine": machine, "--gpus": gpus, "--software": software, "--small-size-time": small_size_time}
+        given = [flag for flag, value in flags.items() if value is not None]
+        given += ["--algorithm"] if algorithm != ALGORITHMS[0] else []
+        document, text = _executed(kind, sizes, ranks, given, seed)
+        document["cost"] = results.cost(time.monotonic() - began, [])
+        _print(document, text, json=json, quiet=quiet, verbose=verbose)
+        if html is not None:
+            bench_execute.write(html, document)
+        return 0
+    sizes = DEFAULT_SIZES if sizes is None else sizes
+    machine = _named(machine, ranks, html)
     if algorithm == PACKED:
         document, text = _of_trees(kind, machine, sizes, gpus, software, small_size_time, seed)
         document["cost"] = results.cost(time.monotonic() - began, [])
@@ -95,6 +126,38 @@ def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: b
     if verbose:
         for assumption in document["assumptions"]:
             print(f"assumed: {assumption}", file=sys.stderr)
+
+
+def _named(machine: str | None, ranks: int | None, html: Path | None) -> str:
+    """The machine. Raises [`InputError`] where there is none, or where something is said that goes with --execute."""
+    problems: list[Problem] = []
+    if machine is None:
+        message = "no machine is given"
+        problems += command_line("--machine", None, message, "a machine such as dgx-h100, or --execute").problems
+    for flag, value in (("--ranks", ranks), ("--html", html)):
+        if value is not None:
+            problems += command_line(flag, str(value), "nothing is carried out", "it with --execute").problems
+    if problems or machine is None:
+        raise InputError(problems)
+    return machine
+
+
+def _executed(kind: str, sizes: str | None, ranks: int | None, given: list[str], seed: int) -> tuple[Document, str]:
+    """The document and the table of what is measured. Raises [`InputError`] with everything that is wrong."""
+    from syncline.software import measurements
+    from syncline.software import sizes as listing
+    from syncline.software.wire import KINDS
+
+    problems = options.common_problems(seed=seed)
+    named = measurements.kind_of(kind)
+    if named is None:
+        message = f"this collective is not known{did_you_mean(kind, KINDS)}"
+        problems += command_line("KIND", kind, message, measurements.accepted_kinds()).problems
+    listed = options.collected(problems, lambda: listing.parse(sizes or bench_execute.DEFAULT_SIZES))
+    problems += bench_execute.problems(named, ranks, listed, given)
+    if problems or named is None or listed is None:
+        raise InputError(problems)
+    return bench_execute.table(named, listed, 2 if ranks is None else ranks)
 
 
 def _of_trees(

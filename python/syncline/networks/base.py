@@ -57,6 +57,11 @@ class NetworkSection(ModelSection):
         return True
 
     @property
+    def tells_apart(self) -> bool:
+        """Whether NPUs that are simulated as one may turn out to differ in a run, which is then repeated."""
+        return False
+
+    @property
     def has_dear_shares(self) -> bool:
         """Whether finding out how messages share links may cost more than its events."""
         return False

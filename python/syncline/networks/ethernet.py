@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LOCAL_CLASSES: Final = (graph.NVLINK, graph.NVSWITCH, graph.PCIE, graph.C2C, hardware.QPI.kind, hardware.UPI.kind)
 """Classes of links within machines, which lose nothing and have no transport."""
+FLOW_CLASSES: Final = (graph.NVLINK, graph.NVSWITCH)
+"""Of these, the classes on which messages may be flows."""
 LARGEST_FRAME: Final = 65_535
 """Bytes of the largest frame."""
 BLOCKS_BYTES: Final = 24
@@ -183,6 +185,10 @@ class EthernetNetwork(NetworkSection):
     ecn_probability: Share | None = None
     """The share that is marked just below that size."""
 
+    inside: Literal["packets", "flow"] = "packets"
+    """How bytes cross links within machines: in packets of `segment`, or as a fluid. Messages that take NVLink only are
+    flows then, and nothing has an event of its own that NICs read and write over PCIe."""
+
     watch: Annotated[list[Annotated[list[NamedNpu], Field(min_length=2, max_length=2)]], Field(max_length=100)] = Field(
         default=[]
     )
@@ -205,6 +211,7 @@ class EthernetNetwork(NetworkSection):
         "delayed_ack_timeout_ps": "delayed_ack_timeout",
         "headroom_bytes": "headroom",
         "captured": "capture",
+        "flow_classes": "inside",
     }
     PER_MESSAGE: ClassVar = 3.0
     EVENTS_PER_S: ClassVar = 6_000_000
@@ -251,6 +258,11 @@ class EthernetNetwork(NetworkSection):
     def asks_connections(self) -> bool:
         """Whether the port of a host asks its connections in turn."""
         return bool(self.settled("nic_queues") == "flow")
+
+    @property
+    def tells_apart(self) -> bool:
+        """What a switch marks at random, say, differs from one NPU to the other."""
+        return True
 
     def cheaper(self) -> tuple[NetworkSection, ...]:
         """Flows, and the analytical one."""
@@ -336,6 +348,7 @@ class EthernetNetwork(NetworkSection):
         return {
             "backend": self.backend,
             "local_classes": list(LOCAL_CLASSES),
+            "flow_classes": list(FLOW_CLASSES) if self.inside == "flow" else [],
             "roce": self._roce(),
             "switching": self._switching(),
             "watched": [[number(end, 0) for end in pair] for pair in self.watch],
@@ -408,5 +421,6 @@ class EthernetNetwork(NetworkSection):
         }
 
     def frames(self, preview: Preview) -> float:
-        """Every segment and its acknowledgement on every link; losses bring more."""
-        return 2.0 * (preview.byte_hops / int(self.settled("segment")) + preview.message_hops)
+        """Every segment and its acknowledgement on every link, but for messages that are flows; losses bring more."""
+        bytes_, messages = preview.byte_hops - preview.flow_byte_hops, preview.message_hops - preview.flow_message_hops
+        return 2.0 * (bytes_ / int(self.settled("segment")) + messages)

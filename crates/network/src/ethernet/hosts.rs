@@ -133,6 +133,7 @@ impl<F: Fabric> Ethernet<F> {
             Timer::Retransmission => self.expire(now, time, number),
             Timer::Change => self.change(now, number),
             Timer::Flow => self.begin_flow(now, number),
+            Timer::Written => self.written(now, number),
             Timer::Acknowledgement => {
                 let listener = &mut self.listeners[number as usize];
                 if listener.armed == time {

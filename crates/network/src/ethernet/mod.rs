@@ -2,11 +2,13 @@
 //!
 //! A frame is taken by a link's queue, leaves, and arrives at the other end, where it takes the next link or is the host's.
 //! Switches store and forward and take no time to do so. Messages are parts of the bytes of a connection, one per way and
-//! queue, which is open from the beginning. What a host does with a frame is [`tcp`]'s.
+//! queue, which is open from the beginning. What a host does with a frame is [`tcp`]'s. Messages that stay on NVLink may be
+//! flows instead ([`within`]), and what NICs read and write goes without events of its own then ([`passing`]).
 //!
 //! The backend has an inner queue ([`clock`], and a heap of timers), and runs ahead of the driver as long as nothing else can
 //! happen: until the time of the driver's next event, or until a message has arrived, which the driver hears of at that time.
 
+mod apart;
 pub mod background;
 mod capture;
 mod clock;
@@ -16,6 +18,7 @@ mod frame;
 mod hosts;
 pub mod link;
 mod opening;
+mod passing;
 mod paths;
 mod posting;
 mod rdma;
@@ -28,20 +31,24 @@ pub mod switching;
 mod tables;
 pub mod tcp;
 mod timeline;
+mod within;
 mod writes;
 
 pub use config::EthernetConfig;
 
 use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, Route, Segment, TrafficClass, class};
+use crate::flow;
 use crate::messages::Messages;
 use crate::usage::LinkUsage;
 use crate::wait_text;
+use apart::Apart;
 use background::Background;
 use capture::Captures;
 use clock::{NEVER, Tournament};
 use connection::{Line, Listener, Stage, Transport};
 use frame::{ACK, CWR, ECT, Frame, NONE};
 use link::{Condition, Link, Taken};
+use passing::Passing;
 use paths::Paths;
 use posting::Posting;
 use prefetch_index::prefetch_index;
@@ -59,6 +66,7 @@ use syncline_topology::{Fabric, all_links};
 use tcp::receiver::Blocks;
 use tcp::sender::Counts;
 use timeline::Timeline;
+use within::Within;
 use writes::{AllWrites, Writes};
 
 /// The flags of data: by whether the network may mark it, and by whether its sender has reduced its window.
@@ -72,9 +80,14 @@ id_type!(
     BlocksId
 );
 
-/// The driver's call to go on.
+/// What the driver calls for.
 #[derive(Clone, Copy, Debug)]
-pub struct Event;
+pub enum Event {
+    /// To go on with frames.
+    Frames,
+    /// A timer of flows within machines.
+    Flows(flow::Event),
+}
 
 /// What a timer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -87,6 +100,8 @@ enum Timer {
     Change,
     /// A flow beside the run begins, by the number of what makes it.
     Flow,
+    /// Bytes that a NIC has written are at its GPU.
+    Written,
 }
 
 /// The Ethernet backend on a fabric.
@@ -152,6 +167,12 @@ pub struct Ethernet<F> {
     background: Option<Box<Background>>,
     /// What is recorded of what leaves by some ports.
     captures: Option<Box<Captures>>,
+    /// Messages that stay within machines and are flows, if they are.
+    within: Option<Box<Within<F>>>,
+    /// What is on its way between NICs and GPUs, where that has no events of its own.
+    passing: Option<Box<Passing>>,
+    /// Whether nodes that are simulated as one would differ, if nodes are.
+    apart: Option<Box<Apart>>,
     /// When the run was over.
     ended: Ps,
     usage: LinkUsage,
@@ -188,6 +209,10 @@ impl<F: Fabric> Ethernet<F> {
             let limit = if is_switch(node) { buffer(node) } else { config.nic_buffer };
             let random = RandomStream::new(config.seed, &[node.0.into(), port.0.into()]);
             let spec = fabric.link(node, port);
+            // Links of a machine carry no headers.
+            let segment = config.segment() as u16;
+            let sizes =
+                if config.local_classes.contains(&spec.class) { (segment, sizes.1.min(segment)) } else { sizes };
             Link::new(&mut store, (spec.rate, spec.latency), limit, sizes, config.marking, random)
         };
         let first_switch_link = match fabric.npus() < fabric.nodes() {
@@ -243,6 +268,9 @@ impl<F: Fabric> Ethernet<F> {
             stalled: 0,
             background: None,
             captures,
+            within: None,
+            passing: None,
+            apart: Apart::new(&fabric),
             ended: Ps::ZERO,
             usage: LinkUsage::new(&fabric, config.window),
             hops: 0,
@@ -254,7 +282,12 @@ impl<F: Fabric> Ethernet<F> {
     }
 
     /// A link becomes another one at some time. Of several changes of a link at one time the last counts.
+    ///
+    /// # Panics
+    /// If it is one within machines and these are fluid ([`Ethernet::with_flows`]).
     pub fn change_at(&mut self, at: Ps, node: NodeId, port: PortId, to: Condition) {
+        let is_local = self.config.local_classes.contains(&self.fabric.link(node, port).class);
+        assert!(self.within.is_none() || !is_local, "fluid links do not change");
         self.timers.push(Reverse((at.0, self.changes.len() as u32, Timer::Change)));
         self.changes.push((node, port, to));
         self.changes_left += 1;
@@ -290,6 +323,9 @@ impl<F: Fabric> Ethernet<F> {
 
     /// A message whose bytes are all there.
     fn launch<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
+        if self.within.is_some() && self.launch_within(now, message, q) {
+            return;
+        }
         self.go_on_to(now.0);
         self.catch_up(now.0);
         self.books.accepted += message.len.0;
@@ -363,7 +399,7 @@ impl<F: Fabric> Ethernet<F> {
     fn call_at<Q: Schedule<Event>>(&mut self, time: u64, q: &mut Q) {
         if time < self.wake {
             self.wake = time;
-            q.at(Ps(time), Key::new(class::ARRIVAL, 0), Event);
+            q.at(Ps(time), Key::new(class::ARRIVAL, 0), Event::Frames);
         }
     }
 
@@ -492,10 +528,19 @@ impl<F: Fabric> Ethernet<F> {
         if self.is_local(frame) { self.replay(now, link, frame) } else { self.dropped(now, frame) }
     }
 
+    /// Something happens in which nodes that are simulated as one differ.
+    #[inline(always)]
+    fn tell_apart(&mut self, why: &'static str) {
+        if let Some(apart) = &mut self.apart {
+            apart.why = Some(why);
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn dropped(&mut self, now: u64, frame: Frame) {
         self.timeline.at(now).drops += 1;
+        self.tell_apart("a frame is lost");
         if Self::is_bare(frame) {
             if frame.blocks != NONE {
                 self.blocks.remove(BlocksId(frame.blocks));
@@ -564,7 +609,10 @@ impl<F: Fabric> Network for Ethernet<F> {
 
     fn release<Q: Schedule<Event>>(&mut self, _: Ps, _: NodeId, _: PortId, _: TrafficClass, _: &mut Q) {}
 
-    fn handle<Q: Schedule<Event>>(&mut self, now: Ps, _: Event, q: &mut Q, out: &mut Vec<NetOut>) {
+    fn handle<Q: Schedule<Event>>(&mut self, now: Ps, event: Event, q: &mut Q, out: &mut Vec<NetOut>) {
+        if let Event::Flows(event) = event {
+            return self.handle_within(now, event, q, out);
+        }
         if now.0 < self.wake {
             return; // an earlier call has made this one needless
         }
@@ -600,20 +648,25 @@ impl<F: Fabric> Network for Ethernet<F> {
     }
 
     fn books(&self) -> Books {
-        self.books
+        let within = self.within.as_ref().map_or_else(Books::default, |within| within.flow.books());
+        Books {
+            accepted: self.books.accepted + within.accepted,
+            delivered: self.books.delivered + within.delivered,
+            failed: self.books.failed + within.failed,
+        }
     }
 
     fn wire(&self) -> Wire {
         let beside = self.background.as_ref().map_or(0, |background| background.begun_bytes);
         Wire {
-            sent: self.books.accepted + beside + self.counts.resent_bytes,
+            sent: self.books().accepted + beside + self.counts.resent_bytes,
             dropped: self.dropped_payload,
             resent: self.counts.resent_bytes,
         }
     }
 
     fn further_work(&self) -> u64 {
-        self.hops
+        self.hops + self.within.as_ref().map_or(0, |within| within.flow.further_work())
     }
 
     fn usage(&self) -> &LinkUsage {
@@ -630,6 +683,13 @@ impl<F: Fabric> Network for Ethernet<F> {
                 self.usage.add_frames(number as u32, busy, to.min(now.0));
             }
         }
+        if let Some(within) = &self.within {
+            self.usage.join(within.flow.usage());
+        }
+    }
+
+    fn told_apart(&self) -> Option<&'static str> {
+        self.apart.as_ref()?.why
     }
 
     fn counters(&self) -> Vec<Table> {

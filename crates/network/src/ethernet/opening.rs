@@ -12,7 +12,7 @@ use super::tcp::sender::Sender;
 use super::writes::Writes;
 use crate::api::{Connection, Route};
 use syncline_core::random::RandomStream;
-use syncline_core::{Bytes, Ps, Rate};
+use syncline_core::{Bytes, NodeId, Ps, Rate};
 use syncline_topology::Fabric;
 
 impl<F: Fabric> Ethernet<F> {
@@ -94,23 +94,57 @@ impl<F: Fabric> Ethernet<F> {
         self.messages.push(Writes::NOTHING);
         self.stages.push(stage);
         self.ends.push(ways.end);
+        if let Some(passing) = &mut self.passing {
+            passing.reach(self.lines.len());
+        }
     }
 
     /// The way of a connection, of several that are equally good; and all of them, if its frames are spread.
     pub(super) fn balance(&mut self, key: Connection) -> (Route, Option<Box<Spread>>) {
         let Route::To(dst) = key.route else { return (key.route, None) };
-        let ways = self.fabric.routes(key.src, dst);
-        if ways <= 1 {
+        let all = self.fabric.routes(key.src, dst);
+        if all <= 1 {
             return (key.route, None);
         }
+        let between_nics = self.ways_between_nics(key.src, dst, all);
+        let ways = between_nics.as_ref().map_or(all, |ways| ways.len() as u16);
+        let number = |drawn: u64| between_nics.as_ref().map_or(drawn as u16, |ways| ways[drawn as usize]);
+        if ways <= 1 {
+            return (Route::By(dst, number(0)), None);
+        }
+        self.tell_apart("connections draw which of several ways they take");
         let random = RandomStream::new(self.config.seed, &[key.src.0.into(), dst.0.into(), key.queue.into()]);
-        let hashed = Route::By(dst, random.below(0, ways.into()) as u16);
+        let hashed = Route::By(dst, number(random.below(0, ways.into())));
         if self.config.balancing == Balancing::PerConnection {
             return (hashed, None);
         }
-        let all = (0..ways).map(|way| self.paths.of(&self.fabric, key.src, Route::By(dst, way)).forth);
+        let all = (0..ways).map(|way| self.paths.of(&self.fabric, key.src, Route::By(dst, number(way.into()))).forth);
         let all = all.collect();
         (hashed, Some(Box::new(Spread::new(all, random))))
+    }
+
+    /// Of the ways from a node to another one, those that leave the machine and enter the other one by the same NICs as the
+    /// fabric's own route. Which NIC a GPU uses is settled on its machine, and the switches between NICs spread connections. `None`
+    /// if it is all of them: no link is within a machine, or none leaves it.
+    fn ways_between_nics(&self, src: NodeId, dst: NodeId, ways: u16) -> Option<Vec<u16>> {
+        let switching = self.switching.as_ref().filter(|switching| switching.has_local())?;
+        let mut ports = Vec::new();
+        let mut ends = |way| {
+            ports.clear();
+            self.fabric.route_by(src, dst, way, &mut ports);
+            let mut at = src;
+            let links = ports.iter().map(|&port| {
+                let link = self.fabric.first_link(at) + u32::from(port.0);
+                at = self.fabric.next(at, port).0;
+                link
+            });
+            let links: Vec<u32> = links.collect();
+            let is_remote = |&link: &u32| !switching.is_local(link);
+            let (first, last) = (links.iter().position(is_remote)?, links.iter().rposition(is_remote)?);
+            Some((links[..first].to_vec(), links[last + 1..].to_vec()))
+        };
+        let own = ends(0)?;
+        Some((0..ways).filter(|&way| ends(way).as_ref() == Some(&own)).collect())
     }
 
     /// How long a full segment and its acknowledgement take when nothing else is under way.

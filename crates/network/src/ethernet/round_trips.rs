@@ -43,6 +43,11 @@ impl RoundTrips {
         self.total += 1;
     }
 
+    /// The same if each stands for so many.
+    pub fn times(&self, copies: u64) -> RoundTrips {
+        RoundTrips { counts: self.counts.iter().map(|count| count * copies).collect(), total: self.total * copies }
+    }
+
     /// How many were measured.
     pub fn total(&self) -> u64 {
         self.total

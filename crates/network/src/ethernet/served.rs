@@ -1,5 +1,6 @@
 //! The backend's part for links that are served frame by frame ([`super::switching`]).
 
+use super::apart::SEVERAL_IN_LINE;
 use super::connection::{Line, Transport};
 use super::frame::{ACK, CE, CNP, ECT, Frame, NAK, NONE, PFC};
 use super::link::{Marking, Taken};
@@ -7,7 +8,7 @@ use super::roce::sender::Next;
 use super::switching::{Admission, Switching};
 use super::tcp::TcpConfig;
 use super::{ECT_CWR, Ethernet};
-use syncline_core::{Ps, Wait};
+use syncline_core::{NodeId, Ps, Wait};
 use syncline_topology::{Fabric, all_links};
 
 /// The most that a NIC reads ahead of a connection.
@@ -21,6 +22,12 @@ impl<F: Fabric> Ethernet<F> {
     /// A connection sends what it may, or is put in line.
     #[inline(never)]
     pub(super) fn pump_served(&mut self, now: u64, number: u32) {
+        if self.passes(number) {
+            if self.read(now, number) {
+                self.pump_served(now, self.stages[number as usize].after);
+            }
+            return;
+        }
         if !self.ports().asks_connections() {
             while let Some(frame) = self.tcp_frame(now, number) {
                 let nic = self.first_link_of(number);
@@ -31,6 +38,10 @@ impl<F: Fabric> Ethernet<F> {
         let Line { forth, queued, .. } = &mut self.lines[number as usize];
         let link = forth.first;
         if !std::mem::replace(queued, true) {
+            let origin = self.origin(number);
+            if let Some(apart) = &mut self.apart {
+                apart.line_up(now, link, origin);
+            }
             self.ports().nics[link as usize].add(number);
         }
         self.wake_link(now, link);
@@ -70,7 +81,7 @@ impl<F: Fabric> Ethernet<F> {
     }
 
     /// What a NIC reads of a connection beyond what is acknowledged.
-    fn read_ahead(&self) -> u64 {
+    pub(super) fn read_ahead(&self) -> u64 {
         let window = self.config.roce.map_or(self.config.tcp.window, |roce| roce.window);
         window.clamp(self.config.segment().into(), MOST_READ_AHEAD)
     }
@@ -83,6 +94,8 @@ impl<F: Fabric> Ethernet<F> {
             if self.listeners[number as usize].receiver.next >= self.listeners[number as usize].boundary {
                 self.complete(now, number);
             }
+        } else if news > 0 && self.passes(stage.after) {
+            self.write_through(now, stage.after, news);
         } else if news > 0 {
             self.write(now, stage.after, news);
             self.pump(now, stage.after);
@@ -90,7 +103,7 @@ impl<F: Fabric> Ethernet<F> {
     }
 
     /// Bytes are to be sent by a connection that goes on with those of another one.
-    fn write(&mut self, now: u64, number: u32, len: u64) {
+    pub(super) fn write(&mut self, now: u64, number: u32, len: u64) {
         match &mut self.lines[number as usize].transport {
             Transport::Tcp(sender) if self.stages[number as usize].is_local => sender.written += len,
             Transport::Tcp(sender) => {
@@ -115,7 +128,12 @@ impl<F: Fabric> Ethernet<F> {
         if self.stages[number as usize].is_local {
             return self.local_frame(number).ok_or(None);
         }
-        let Some(roce) = &self.roce else { return self.tcp_frame(now, number).ok_or(None) };
+        if self.passing.is_some() {
+            self.take_reads(now, number);
+        }
+        let Some(roce) = &self.roce else {
+            return self.tcp_frame(now, number).ok_or_else(|| self.next_read(number));
+        };
         let resent = self.counts.resent;
         let queue_pair = self.lines[number as usize].queue_pair();
         let next = queue_pair.next(now, self.config.overhead, &roce.config, &mut self.counts);
@@ -126,7 +144,7 @@ impl<F: Fabric> Ethernet<F> {
                 Ok(self.lines[number as usize].frame(number, seq, len, self.config.overhead, flags))
             }
             Next::At(time) => Err(Some(time)),
-            Next::Nothing => Err(None),
+            Next::Nothing => Err(self.next_read(number)),
         }
     }
 
@@ -138,11 +156,30 @@ impl<F: Fabric> Ethernet<F> {
                     self.ports().nics[link as usize].add(number);
                     return Some((number, frame));
                 }
-                Err(Some(time)) => self.ports().nics[link as usize].add_at(time, number),
+                Err(Some(time)) => {
+                    self.tell_lines_apart(time, link, number);
+                    self.ports().nics[link as usize].add_at(time, number);
+                }
                 Err(None) => self.lines[number as usize].queued = false,
             }
         }
         None
+    }
+
+    /// The NPU, or the switch that adds, whose bytes a connection carries.
+    fn origin(&self, number: u32) -> NodeId {
+        self.connections[self.stages[number as usize].owner as usize].src
+    }
+
+    /// A connection will be in line for a link at a time. Of several the one goes first that was opened first, and in which order
+    /// several NPUs have opened theirs may differ among nodes that are alike.
+    fn tell_lines_apart(&mut self, time: u64, link: u32, number: u32) {
+        if let (Some(apart), Some(switching)) = (&self.apart, &self.switching)
+            && apart.why.is_none()
+            && switching.nics[link as usize].at(time).any(|other| self.origin(other) != self.origin(number))
+        {
+            self.tell_apart(SEVERAL_IN_LINE);
+        }
     }
 
     /// There is something to send by a link.
@@ -183,7 +220,8 @@ impl<F: Fabric> Ethernet<F> {
                 self.take_served(now, by, frame, NONE);
                 self.ports().plan(link, now);
             }
-            return self.settle(now, number);
+            self.settle(now, number);
+            return self.read_on(now, number);
         }
         self.ports().plan(link, free);
     }
@@ -210,11 +248,16 @@ impl<F: Fabric> Ethernet<F> {
             return self.transmit(now, link, frame);
         }
         let (waiting, queued) = (ports.ports[at].waiting, ports.ports[at].queued);
-        let marked = self.config.marking != Marking::None && frame.is(ECT) && self.links[at].marks(waiting, queued);
+        let may_be_marked = self.config.marking != Marking::None && frame.is(ECT);
+        let marked = may_be_marked && self.links[at].marks(waiting, queued);
+        let drawn = may_be_marked && self.config.marking.draws(waiting);
         if marked {
             frame.flags |= CE;
         }
         let admission = ports.queue(now, link, frame, from);
+        if let Some(apart) = self.apart.as_mut().filter(|_| drawn) {
+            apart.why = Some("a switch draws whether it marks a frame");
+        }
         let link_at = &mut self.links[at];
         if admission == Admission::Refused {
             link_at.exceptions().drop(frame.wire);
@@ -238,6 +281,7 @@ impl<F: Fabric> Ethernet<F> {
     /// Tells the other end of a link to pause, or to go on.
     fn pause(&mut self, now: u64, input: u32, pauses: bool) {
         self.timeline.at(now).pauses += u64::from(pauses);
+        self.tell_apart("a switch pauses its senders");
         if let Some((back, frame)) = self.ports().pause(input, pauses) {
             self.take_served(now, back, frame, NONE);
         }
@@ -253,8 +297,14 @@ impl<F: Fabric> Ethernet<F> {
             }
         } else if frame.hops > 0 {
             let out = self.paths.advance(link, &mut frame);
+            if let Some(apart) = &mut self.apart {
+                apart.come(now, link, Some(out));
+            }
             self.take_served(now, out, frame, link);
         } else {
+            if let Some(apart) = &mut self.apart {
+                apart.come(now, link, None);
+            }
             self.arrive_at_host(now, frame);
         }
     }
@@ -278,7 +328,7 @@ impl<F: Fabric> Ethernet<F> {
         }
         if stage.is_part() {
             self.arrive_at_stage(now, number, before);
-            if stage.before != NONE {
+            if stage.before != NONE && (self.passing.is_none() || Self::is_bare(frame)) {
                 // What is acknowledged makes room at the NIC.
                 self.pump(now, stage.before);
             }

@@ -237,6 +237,11 @@ fn number(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
+/// For how many NPUs that send one stands on a folded fabric: for the same number each.
+fn copies<F: Fabric>(net: &Ethernet<F>) -> u64 {
+    net.connections.first().map_or(1, |connection| net.fabric.multiplicity(connection.src))
+}
+
 /// Fills them.
 pub fn fill<F: Fabric>(net: &Ethernet<F>) -> Vec<Table> {
     let mut completions = Completions::default();
@@ -253,7 +258,8 @@ pub fn fill<F: Fabric>(net: &Ethernet<F>) -> Vec<Table> {
             slowdowns.messages.push(number(messages));
         }
     };
-    add(OF_RUN, &net.completions, &net.slowdowns);
+    let copies = copies(net);
+    add(OF_RUN, &net.completions.times(copies), &net.slowdowns.times(copies));
     if let Some(background) = &net.background {
         add(BESIDE, &background.completions, &background.slowdowns);
     }
@@ -326,45 +332,49 @@ fn watched<F: Fabric>(net: &Ethernet<F>) -> Watched {
 
 fn congestion<F: Fabric>(net: &Ethernet<F>) -> Congestion {
     let mut table = Congestion::default();
+    let copies = copies(net);
     for (start, window) in net.timeline.all() {
         table.start_ps.push(number(start));
         table.peak_queue_bytes.push(number(window.peak));
-        table.drops.push(number(window.drops));
-        table.timeouts.push(number(window.timeouts));
-        table.pauses.push(number(window.pauses));
+        table.drops.push(number(copies * window.drops));
+        table.timeouts.push(number(copies * window.timeouts));
+        table.pauses.push(number(copies * window.pauses));
     }
     table
 }
 
 fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
+    let copies = copies(net);
     let switches = || net.links[net.first_switch_link as usize..].iter().map(|link| link.counts);
     let mut means = RoundTrips::default();
     net.lines.iter().filter_map(|line| line.trips.mean()).for_each(|mean| means.add(mean));
+    let (means, trips) = (means.times(copies), net.trips.times(copies));
     let of_flows = |percent| means.percentile(percent).map(|Ps(time)| number(time));
-    let percentile = |percent| net.trips.percentile(percent).map(|Ps(time)| number(time));
+    let percentile = |percent| trips.percentile(percent).map(|Ps(time)| number(time));
     let all = || net.links.iter().map(Link::exceptional);
     let ports = || net.switching.iter().flat_map(|switching| &switching.ports);
     let background =
         |value: fn(&Background) -> u64| vec![net.background.as_ref().map_or(0, |background| number(value(background)))];
-    let roce = |value: fn(&Roce) -> u64| vec![net.roce.as_ref().map_or(0, |roce| number(value(roce)))];
+    let count = |value: u64| vec![number(copies * value)];
+    let roce = |value: fn(&Roce) -> u64| count(net.roce.as_ref().map_or(0, |roce| value(roce)));
     Totals {
-        connections: vec![net.lines.len() as i64],
-        segments_sent: vec![number(net.counts.segments)],
-        retransmissions: vec![number(net.counts.resent)],
-        retransmitted_bytes: vec![number(net.counts.resent_bytes)],
-        rto_events: vec![number(net.counts.timeouts)],
+        connections: count(net.lines.len() as u64),
+        segments_sent: count(net.counts.segments),
+        retransmissions: count(net.counts.resent),
+        retransmitted_bytes: count(net.counts.resent_bytes),
+        rto_events: count(net.counts.timeouts),
         rto_stalled_ps: vec![number(net.stalled)],
-        flows_with_rto: vec![number(net.counts.connections_with_timeout)],
-        fast_recoveries: vec![number(net.counts.recoveries)],
-        drops: vec![number(all().map(|c| c.drops).sum())],
-        marks: vec![number(all().map(|c| c.marks).sum())],
+        flows_with_rto: count(net.counts.connections_with_timeout),
+        fast_recoveries: count(net.counts.recoveries),
+        drops: count(all().map(|c| c.drops).sum()),
+        marks: count(all().map(|c| c.marks).sum()),
         notifications: roce(|roce| roce.notifications),
         naks: roce(|roce| roce.naks),
         discards: roce(|roce| roce.responders.iter().map(|responder| responder.discarded).sum()),
-        pauses: vec![number(ports().map(|port| port.pauses).sum())],
-        paused_ps: vec![number(ports().map(|port| port.paused_until(net.ended.0)).sum())],
-        packets_forwarded: vec![number(switches().map(|c| c.frames).sum())],
-        forwarded_bytes: vec![number(switches().map(|c| c.bytes).sum())],
+        pauses: count(ports().map(|port| port.pauses).sum()),
+        paused_ps: count(ports().map(|port| port.paused_until(net.ended.0)).sum()),
+        packets_forwarded: count(switches().map(|c| c.frames).sum()),
+        forwarded_bytes: count(switches().map(|c| c.bytes).sum()),
         max_queue_bytes: vec![number(switches().map(|c| c.peak).max().unwrap_or(0))],
         background_flows: background(Background::begun),
         background_finished: background(|background| background.finished),
@@ -372,7 +382,7 @@ fn totals<F: Fabric>(net: &Ethernet<F>) -> Totals {
         background_left_out: background(|background| background.left_out),
         background_bytes: background(|background| background.begun_bytes),
         background_finished_bytes: background(|background| background.finished_bytes),
-        rtt_samples: vec![number(net.trips.total())],
+        rtt_samples: vec![number(trips.total())],
         rtt_p50_ps: vec![percentile(50)],
         rtt_p99_ps: vec![percentile(99)],
         flow_rtt_p50_ps: vec![of_flows(50)],

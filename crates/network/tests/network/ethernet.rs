@@ -66,8 +66,8 @@ pub(crate) fn message(sends: &[Send], i: usize) -> Message {
 
 pub(crate) struct Outcome {
     pub(crate) arrivals: Vec<Option<u64>>,
-    failed: usize,
-    waits: Vec<Wait>,
+    pub(crate) failed: usize,
+    pub(crate) waits: Vec<Wait>,
     pub(crate) tables: BTreeMap<String, Table>,
 }
 
@@ -114,6 +114,10 @@ pub(crate) fn run<F: Fabric>(
     for &(at, node, port, to) in changes {
         net.change_at(Ps(at), NodeId(node), PortId(port), to);
     }
+    drive(net, sends)
+}
+
+pub(crate) fn drive<F: Fabric>(mut net: Ethernet<F>, sends: &[Send]) -> Outcome {
     let mut queue = EventQueue::new();
     for (i, send) in sends.iter().enumerate() {
         queue.push(Ps(send.3), Key::new(1, i as u32), Event::Begin(i));

@@ -9,6 +9,8 @@ mod degenerate;
 mod ethernet;
 mod ethernet_background;
 mod ethernet_capture;
+mod ethernet_inside;
+mod ethernet_nics;
 mod fairness;
 mod ordering;
 mod precedence;

@@ -37,6 +37,11 @@ pub enum Failure {
         /// What another one does.
         other: String,
     },
+    /// Nodes that are simulated as one differ: the run has to be carried out with all of them.
+    ToldApart {
+        /// Why.
+        why: &'static str,
+    },
     /// The books do not balance.
     NotConserved {
         /// The network's account.
@@ -77,6 +82,7 @@ impl fmt::Display for Failure {
             Failure::Mismatch { at, one, other } => {
                 write!(f, "at {at} ranks of a communicator disagree: {one}, but {other}")
             }
+            Failure::ToldApart { why } => write!(f, "NPUs that are simulated as one differ: {why}"),
             Failure::NotConserved { books, sent } => write!(
                 f,
                 "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and gave up {}",

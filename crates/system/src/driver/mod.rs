@@ -250,6 +250,9 @@ where
             }
             end = now;
             self.dispatch(now, event);
+            if let Some(why) = self.net.told_apart() {
+                return Err(Failure::ToldApart { why });
+            }
             self.carry(now)?;
         }
         Ok((end, Ending::Complete))

@@ -1,7 +1,7 @@
 //! [`syncline_network::ethernet`].
 
 use super::background::{self, BackgroundSpec};
-use super::{BuildNetwork, NetworkModel, NetworkNeeds};
+use super::{BuildNetwork, LinkChange, NetworkModel, NetworkNeeds};
 use serde::Deserialize;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -36,6 +36,9 @@ const MOST_NAMES: usize = 12;
 pub struct EthernetSpec {
     /// Names of classes of links within machines, which lose nothing and have no transport; a fabric need not have all of them.
     pub local_classes: Vec<String>,
+    /// Of these, the classes whose links are shared by flows: messages that take no others are not cut into frames, and no event
+    /// of its own moves what NICs read and write within machines. None for frames on all links.
+    pub flow_classes: Vec<String>,
     /// NPUs between which connections are sampled: sender and receiver.
     pub watched: Vec<(u32, u32)>,
     /// Traffic and records beside the run.
@@ -257,10 +260,8 @@ impl EthernetSpec {
             idle_restart: self.idle_restart,
             ..TcpConfig::RFC
         };
-        let classes = fabric.class_names();
-        let is_local = |class: &u8| self.local_classes.contains(&classes[usize::from(*class)]);
         EthernetConfig {
-            local_classes: (0..classes.len() as u8).filter(is_local).collect(),
+            local_classes: named(fabric, &self.local_classes),
             tcp,
             roce: self.roce.as_deref().map(|roce| self.queue_pairs(roce)),
             switching: self.switching.map(|switching| SwitchingConfig {
@@ -284,6 +285,12 @@ impl EthernetSpec {
             window: needs.window,
         }
     }
+}
+
+/// The numbers of classes of links, of which a fabric need not have all.
+fn named(fabric: &dyn Fabric, names: &[String]) -> Vec<u8> {
+    let classes = fabric.class_names();
+    (0..classes.len() as u8).filter(|&class| names.contains(&classes[usize::from(class)])).collect()
 }
 
 impl EthernetSpec {
@@ -402,6 +409,7 @@ impl Default for EthernetSpec {
     fn default() -> EthernetSpec {
         EthernetSpec {
             local_classes: Vec::new(),
+            flow_classes: Vec::new(),
             watched: Vec::new(),
             beside: Box::default(),
             roce: None,
@@ -446,7 +454,26 @@ impl NetworkModel for EthernetSpec {
     }
 
     fn unfolded(&self, _: &mut dyn Iterator<Item = (Rate, Ps)>) -> Option<&'static str> {
-        Some("whose frame is lost in a full queue differs from one NPU to the other")
+        let shares = self.switching.is_some_and(|switching| switching.alpha_256ths.is_some());
+        if self.roce.is_none() {
+            Some("whose frame is lost in a full queue differs from one NPU to the other")
+        } else if shares {
+            Some("outputs of a switch share its buffer")
+        } else if !self.beside.background.is_empty() {
+            Some("there is traffic beside the run")
+        } else if !self.watched.is_empty() || !self.beside.captured.is_empty() {
+            Some("connections are watched, or ports are captured")
+        } else {
+            None
+        }
+    }
+
+    fn flow_classes(&self) -> &[String] {
+        &self.flow_classes
+    }
+
+    fn takes_turns_at_switches(&self) -> bool {
+        true
     }
 
     fn takes_changes(&self) -> bool {
@@ -496,6 +523,13 @@ impl BuildNetwork for EthernetSpec {
             )?;
         }
         self.check_served(largest.into())?;
+        let local = named(fabric, &self.local_classes);
+        let is_fluid = |change: &&LinkChange| local.contains(&fabric.link(change.node, change.port).class);
+        if let Some(change) = needs.changes.iter().find(is_fluid).filter(|_| !self.flow_classes.is_empty()) {
+            let (node, port) = (fabric.node_name(change.node), fabric.port_name(change.node, change.port));
+            let message = format!("{node}, {port} changes, which links within machines do not where they are fluid");
+            return Err(Refusal::of("network.flow_classes", message).accepting("packets"));
+        }
         self.captures(fabric)?;
         background::check(&self.beside.background, fabric)?;
         for (i, stated) in needs.attributes.iter().enumerate() {
@@ -514,7 +548,11 @@ impl BuildNetwork for EthernetSpec {
     fn build(&self, fabric: Arc<dyn Fabric>, needs: &NetworkNeeds) -> Self::Network {
         let buffers: Vec<_> = needs.attributes.iter().map(|stated| (stated.node, stated.value)).collect();
         let config = self.config(&*fabric, needs);
-        let mut network = Ethernet::new(fabric, config, &buffers);
+        let mut network = Ethernet::new(fabric.clone(), config, &buffers);
+        if !self.flow_classes.is_empty() {
+            let classes = named(&*fabric, &self.flow_classes);
+            network = network.with_flows(fabric, classes);
+        }
         for change in &needs.changes {
             let to = Condition { rate: change.rate, latency: change.latency, loss_millionths: change.loss_millionths };
             network.change_at(change.at, change.node, change.port, to);

@@ -11,7 +11,7 @@ mod packet;
 
 pub use analytical::AnalyticalSpec;
 pub use background::BackgroundSpec;
-pub use ethernet::EthernetSpec;
+pub use ethernet::{DcqcnSpec, EthernetSpec, MarkingSpec, RoceSpec, SwitchingSpec};
 pub use flow::FlowSpec;
 pub use packet::{DeadlockRule, PacketSpec};
 
@@ -46,6 +46,11 @@ pub trait NetworkModel {
     /// Bytes that it keeps for a connection of which messages of so many bytes on average are under way.
     fn connection_bytes(&self, _message: u64) -> u64 {
         0
+    }
+
+    /// Classes of links: messages that take no others are flows, of which nothing moves packet by packet.
+    fn flow_classes(&self) -> &[String] {
+        &[]
     }
 
     /// Whether a link carries no more than it can, however many messages share it.

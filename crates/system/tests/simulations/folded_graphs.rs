@@ -13,23 +13,24 @@ use syncline_system::{Results, Values, run_spec};
 
 /// Servers on a network.
 #[derive(Clone, Copy, Debug)]
-struct Cluster {
-    servers: u32,
-    gpus: u32,
+pub(crate) struct Cluster {
+    pub(crate) servers: u32,
+    pub(crate) gpus: u32,
     /// Switches of a server that lead to all its GPUs; none for links from each GPU to the next one, and back to the first.
-    inside: u32,
+    pub(crate) inside: u32,
     /// GPUs that share a NIC.
-    sharing: u32,
+    pub(crate) sharing: u32,
     /// GPUs of a number, and of those before it, have a leaf of their own; one for all if 1.
-    leaves: u32,
+    pub(crate) leaves: u32,
     /// Spines above several leaves.
-    spines: u32,
+    pub(crate) spines: u32,
     /// A link that is slower than the others.
-    slow: Option<u32>,
+    pub(crate) slow: Option<u32>,
 }
 
 impl Cluster {
-    const DGX: Cluster = Cluster { servers: 4, gpus: 8, inside: 1, sharing: 1, leaves: 1, spines: 1, slow: None };
+    pub(crate) const DGX: Cluster =
+        Cluster { servers: 4, gpus: 8, inside: 1, sharing: 1, leaves: 1, spines: 1, slow: None };
 
     fn npus(&self) -> u32 {
         self.servers * self.gpus
@@ -89,7 +90,13 @@ impl Cluster {
     }
 
     /// A collective of all GPUs, or of each server's.
-    fn spec(&self, algorithm: AlgorithmSpec, endpoint: EndpointSpec, network: NetworkSpec, shape: Shape) -> Spec {
+    pub(crate) fn spec(
+        &self,
+        algorithm: AlgorithmSpec,
+        endpoint: EndpointSpec,
+        network: NetworkSpec,
+        shape: Shape,
+    ) -> Spec {
         let mut spec = all_reduce(vec![dim(2, 1, 1)], endpoint, 400_000);
         spec.fabric = self.fabric();
         spec.network = network;
@@ -107,7 +114,7 @@ impl Cluster {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+pub(crate) enum Shape {
     Line,
     Grid,
     Servers,
@@ -131,14 +138,15 @@ fn loads(results: &Results) -> Vec<[i64; 3]> {
 }
 
 /// Runs both ways, compares everything but the cost of the runs, and says how many NPUs were simulated, or why all were.
-fn compared(spec: &Spec) -> Result<u32, String> {
+pub(crate) fn compared(spec: &Spec) -> Result<u32, String> {
     compared_to(&run(&Spec { fold: FoldSpec::Off, ..spec.clone() }), spec)
 }
 
-fn compared_to(whole: &Results, spec: &Spec) -> Result<u32, String> {
+pub(crate) fn compared_to(whole: &Results, spec: &Spec) -> Result<u32, String> {
     let folded = run(&Spec { fold: FoldSpec::Auto, ..spec.clone() });
     assert_eq!(summary_but_fold(whole), summary_but_fold(&folded), "{spec:?}");
-    for name in ["collectives", "phases", "resources", "windows", "sram", "layers"] {
+    let of_frames = ["transport", "completions", "slowdowns", "congestion"];
+    for name in ["collectives", "phases", "resources", "windows", "sram", "layers"].into_iter().chain(of_frames) {
         let table = |r: &Results| r.tables.iter().find(|t| t.name == name).cloned();
         assert_eq!(table(whole), table(&folded), "{name} of {spec:?}");
     }
@@ -295,7 +303,7 @@ fn stages_fold_over_replicas_and_gpus() {
     }
 }
 
-fn cluster() -> impl Strategy<Value = Cluster> {
+pub(crate) fn cluster() -> impl Strategy<Value = Cluster> {
     let sizes = (1u32..5, prop::sample::select(vec![1u32, 2, 3, 4, 6]), 0u32..3, 1u32..4);
     let slow = prop::option::weighted(0.15, 0u32..100);
     (sizes, 1u32..4, 1u32..4, slow).prop_map(|((servers, gpus, inside, sharing), leaves, spines, slow)| Cluster {
@@ -309,7 +317,7 @@ fn cluster() -> impl Strategy<Value = Cluster> {
     })
 }
 
-fn algorithm() -> impl Strategy<Value = AlgorithmSpec> {
+pub(crate) fn algorithm() -> impl Strategy<Value = AlgorithmSpec> {
     prop::sample::select(vec![
         AlgorithmSpec::Ring,
         AlgorithmSpec::Direct,

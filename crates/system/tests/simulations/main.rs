@@ -14,6 +14,7 @@ mod failures;
 mod families;
 mod folded;
 mod folded_graphs;
+mod folded_roce;
 mod hybrid;
 mod injection;
 mod layers;

@@ -22,6 +22,11 @@ pub enum Marking {
 }
 
 impl Marking {
+    /// Whether that a frame is marked which finds so many bytes waiting depends on a number that is drawn.
+    pub fn draws(self, waiting: u64) -> bool {
+        matches!(self, Marking::Red { least, most, millionths } if waiting > least && waiting <= most && millionths > 0)
+    }
+
     /// Whether a frame that finds so many bytes waiting is marked; `drawn` tells it from all others.
     pub fn marks(self, random: RandomStream, waiting: u64, drawn: u64) -> bool {
         match self {

@@ -346,16 +346,7 @@ impl Link {
                 return Taken::Dropped;
             }
         } else {
-            if self.free < now {
-                let busy = self.busy();
-                if busy.frames > 0 {
-                    report(busy, self.free);
-                    self.rare.told = (self.counts.frames, self.counts.bytes);
-                }
-            }
-            if self.rare.told.0 == self.counts.frames {
-                self.rare.busy_from = now;
-            }
+            self.fall_busy(now, report);
             // Nothing waits.
             self.waiting(store, now);
         }
@@ -391,6 +382,36 @@ impl Link {
             (false, _) => Taken::Behind,
             (true, NEVER) => Taken::Alone(NEVER),
             (true, _) => Taken::Alone(self.free + self.latency),
+        }
+    }
+
+    /// Bytes cross the link when their turn comes: nothing is held, and nothing is ever too much. Returns when they are at the
+    /// other end. Reports as [`Link::offer`] does.
+    #[inline]
+    pub fn pass(&mut self, now: u64, wire: u16, report: impl FnOnce(Busy, u64)) -> u64 {
+        if self.free <= now {
+            self.fall_busy(now, report);
+        }
+        let begins = self.free.max(now);
+        self.counts.frames += 1;
+        self.counts.bytes += u64::from(wire);
+        self.counts.waited += u128::from(wire) * u128::from(begins - now);
+        self.free = begins + self.serialisation(wire);
+        self.free + self.latency
+    }
+
+    /// Something begins to leave at once: what left before is reported if there was a pause.
+    #[inline(always)]
+    fn fall_busy(&mut self, now: u64, report: impl FnOnce(Busy, u64)) {
+        if self.free < now {
+            let busy = self.busy();
+            if busy.frames > 0 {
+                report(busy, self.free);
+                self.rare.told = (self.counts.frames, self.counts.bytes);
+            }
+        }
+        if self.rare.told.0 == self.counts.frames {
+            self.rare.busy_from = now;
         }
     }
 

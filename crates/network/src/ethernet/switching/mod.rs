@@ -172,6 +172,7 @@ pub struct Switching {
     npus: u32,
     /// By link: whether it is one within a machine, before which anything may wait.
     local: Vec<bool>,
+    has_local: bool,
     /// The largest frame.
     largest: u64,
 }
@@ -227,6 +228,7 @@ impl Switching {
             leads: ends.iter().map(|end| end.0.0).collect(),
             back,
             npus: fabric.npus(),
+            has_local: local.contains(&true),
             local,
             largest,
         }
@@ -240,6 +242,11 @@ impl Switching {
     /// Whether a link is one within a machine.
     pub fn is_local(&self, link: u32) -> bool {
         self.local[link as usize]
+    }
+
+    /// Whether any is.
+    pub fn has_local(&self) -> bool {
+        self.has_local
     }
 
     /// The class of a frame.

@@ -24,6 +24,11 @@ impl Nic {
         self.later.push(Reverse((time, connection)));
     }
 
+    /// Those that have something to send at a time.
+    pub fn at(&self, time: u64) -> impl Iterator<Item = u32> {
+        self.later.iter().filter(move |later| later.0.0 == time).map(|later| later.0.1)
+    }
+
     /// The connection to be asked now.
     pub fn next(&mut self, now: u64) -> Option<u32> {
         while let Some(&Reverse((time, connection))) = self.later.peek() {
@@ -56,6 +61,7 @@ mod tests {
         assert_eq!((nic.next(0), nic.next_at()), (Some(1), 0));
         nic.add(1);
         assert_eq!((nic.next(0), nic.next(0), nic.next(0)), (Some(3), Some(1), None));
+        assert_eq!((nic.at(49).count(), nic.at(50).collect::<Vec<_>>()), (0, vec![2]));
         assert_eq!((nic.next_at(), nic.next(49), nic.next(50)), (50, None, Some(2)));
     }
 }

@@ -1,0 +1,92 @@
+//! What NCCL does not have.
+
+use crate::abi::{Comm, UniqueIdBytes, result};
+use crate::entry::{enter, not_null};
+use crate::error::Error;
+use crate::group;
+use crate::jobs::{Job, Way};
+use crate::nccl::OwnedConfig;
+use crate::registry::Member;
+use serde::Deserialize;
+use std::ffi::{CStr, c_char, c_int};
+use std::fs;
+use std::time::Duration;
+use syncline_runtime::bootstrap::{Options, UniqueId};
+use syncline_runtime::plan::Verified;
+use syncline_runtime::plan::library::Library;
+
+/// What may be said of a communicator, in JSON.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Wish {
+    /// How long a call may wait without any progress, in seconds.
+    timeout_s: Option<f64>,
+    /// Files with plans that go before the built-in algorithms.
+    plans: Vec<String>,
+}
+
+/// Joins a communicator on memory of the host, whatever `SYNCLINE_DEVICE` says.
+///
+/// `options` is a text of JSON, or null: `timeout_s` (seconds) and `plans` (names of files).
+#[unsafe(no_mangle)]
+unsafe extern "C" fn synclineCommInit(
+    comm: *mut Comm,
+    ranks: c_int,
+    id: *const UniqueIdBytes,
+    rank: c_int,
+    options: *const c_char,
+) -> c_int {
+    enter("synclineCommInit", || {
+        not_null("comm", comm)?;
+        not_null("commId", id)?;
+        let place = match (u32::try_from(rank), u32::try_from(ranks)) {
+            (Ok(rank), Ok(ranks)) if rank < ranks => (rank, ranks),
+            _ => return Err(Error::argument("rank", rank, &format!("0 and more, below {ranks}"))),
+        };
+        // SAFETY: the program's promise.
+        let wish = unsafe { wish(options)? };
+        // SAFETY: as above.
+        let id =
+            UniqueId::from_bytes(unsafe { &(*id).internal }).map_err(|failure| Error::of_failure(&failure, place.0))?;
+        let mut options = Options::from_environment().map_err(|failure| Error::of_failure(&failure, place.0))?;
+        if let Some(seconds) = wish.timeout_s {
+            let timeout =
+                Duration::try_from_secs_f64(seconds).map_err(|_| Error::argument("timeout_s", seconds, "seconds"))?;
+            (options.call_timeout, options.join_timeout) = (timeout, timeout);
+        }
+        let library = library(&wish.plans, place.1)?;
+        let member = Member::register(Some(place))?;
+        let way = Way::Host { id, options, library };
+        let done = group::make(vec![Job::new(Some(member.clone()), way, OwnedConfig::default())]);
+        if done.is_ok() {
+            // SAFETY: as above.
+            unsafe { comm.write(member.handle()) };
+        }
+        done.map(|code| code.max(result::SUCCESS))
+    })
+}
+
+/// What a text says; nothing, if there is none.
+unsafe fn wish(options: *const c_char) -> Result<Wish, Error> {
+    if options.is_null() {
+        return Ok(Wish::default());
+    }
+    // SAFETY: a text of C ends with a zero.
+    let text = unsafe { CStr::from_ptr(options) }.to_string_lossy();
+    serde_json::from_str(&text).map_err(|error| Error::argument("options", &text, &format!("JSON ({error})")))
+}
+
+/// The plans of files, verified.
+fn library(files: &[String], ranks: u32) -> Result<Library, Error> {
+    let mut library = Library::default();
+    for file in files {
+        let refused = |what: String| Error::argument("plans", file, &format!("a file with a plan: {what}"));
+        let text = fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
+        let plan = Verified::of_json(&text).map_err(|failure| refused(failure.message))?;
+        if plan.ranks() != ranks {
+            return Err(refused(format!("this one is for {} ranks", plan.ranks())));
+        }
+        library.add([plan]);
+    }
+    Ok(library)
+}

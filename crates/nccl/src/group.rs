@@ -1,0 +1,165 @@
+//! Groups of calls.
+//!
+//! What a thread calls between `ncclGroupStart` and the outermost `ncclGroupEnd` is kept and done at that end: first
+//! communicators are made, all at once; then calls are carried out, all at once; then communicators that the group
+//! destroys are left. If any of the calls was refused, nothing of the group is done, and the end returns why.
+//!
+//! Calls that NCCL serves are not kept: NCCL gets them at once, in a group of its own that is opened before the first
+//! of them.
+
+use crate::abi::result;
+use crate::error::Error;
+use crate::jobs::{self, Job};
+use crate::nccl::{self, Slot};
+use crate::registry::Member;
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::sync::Arc;
+use syncline_runtime::communicator::{Communicator, Operation, run};
+
+/// What a thread has called in its group.
+#[derive(Default)]
+struct Group {
+    /// How many groups are open, one in another.
+    depth: u32,
+    jobs: Vec<Job>,
+    calls: Vec<(Arc<Member>, Arc<Communicator>, Operation)>,
+    /// Communicators that are left at the end.
+    closing: Vec<Arc<Member>>,
+    /// Whether NCCL's group is open, and the communicators that it makes.
+    nccl_is_open: bool,
+    slots: Vec<Slot>,
+    /// The first call that was refused.
+    error: Option<Error>,
+}
+
+thread_local! {
+    static GROUP: RefCell<Group> = RefCell::default();
+}
+
+/// Opens a group.
+pub(crate) fn start() {
+    GROUP.with_borrow_mut(|group| group.depth += 1);
+}
+
+/// Whether a group is open.
+pub(crate) fn is_open() -> bool {
+    GROUP.with_borrow(|group| group.depth > 0)
+}
+
+/// Keeps in mind that a call in the group was refused.
+pub(crate) fn refuse(error: &Error) {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth > 0 {
+            group.error.get_or_insert_with(|| error.clone());
+        }
+    });
+}
+
+/// Closes a group, and does what is in it if it was the outermost one.
+pub(crate) fn end() -> Result<c_int, Error> {
+    let Some(group) = take()? else { return Ok(result::SUCCESS) };
+    let Group { jobs, calls, closing, nccl_is_open, slots, error, .. } = group;
+    if let Some(error) = error {
+        jobs.iter().for_each(Job::discard);
+        if nccl_is_open {
+            // What NCCL has is closed in any case; the first error is the one that counts.
+            let _ = nccl::end_group(slots);
+        }
+        return Err(Error { message: format!("a call of the group was refused: {}", error.message), ..error });
+    }
+    let mut code = result::SUCCESS;
+    if nccl_is_open || !jobs.is_empty() {
+        code = jobs::run(jobs, nccl_is_open, slots)?;
+    }
+    let done = carry_out(&calls);
+    closing.iter().for_each(|member| jobs::close(member));
+    done.map(|()| code)
+}
+
+/// Closes a group without doing what is in it. Returns whether NCCL's group is open, which the caller has to close.
+pub(crate) fn discard() -> Result<Option<(bool, Vec<Slot>)>, Error> {
+    Ok(take()?.map(|group| {
+        group.jobs.iter().for_each(Job::discard);
+        (group.nccl_is_open, group.slots)
+    }))
+}
+
+/// Closes a group, and returns its content if it was the outermost one.
+fn take() -> Result<Option<Group>, Error> {
+    GROUP.with_borrow_mut(|group| match group.depth {
+        0 => Err(Error::usage("ncclGroupEnd without ncclGroupStart")),
+        1 => Ok(Some(std::mem::take(group))),
+        _ => {
+            group.depth -= 1;
+            Ok(None)
+        }
+    })
+}
+
+/// Makes a call on memory of the host: at once, or at the end of the group.
+///
+/// # Safety
+/// Buffers have the sizes of the call, and are used by nobody else until it is done.
+pub(crate) unsafe fn call(
+    member: &Arc<Member>,
+    communicator: &Arc<Communicator>,
+    operation: Operation,
+) -> Result<c_int, Error> {
+    let call = (member.clone(), communicator.clone(), operation);
+    if is_open() {
+        GROUP.with_borrow_mut(|group| group.calls.push(call));
+        return Ok(result::SUCCESS);
+    }
+    carry_out(&[call]).map(|()| result::SUCCESS)
+}
+
+/// Makes communicators: at once, or at the end of the group.
+pub(crate) fn make(new: Vec<Job>) -> Result<c_int, Error> {
+    if is_open() {
+        GROUP.with_borrow_mut(|group| group.jobs.extend(new));
+        return Ok(result::SUCCESS);
+    }
+    jobs::run(new, false, Vec::new())
+}
+
+/// Leaves a communicator: at once, or at the end of the group.
+pub(crate) fn close(member: Arc<Member>) {
+    if is_open() {
+        GROUP.with_borrow_mut(|group| group.closing.push(member));
+    } else {
+        jobs::close(&member);
+    }
+}
+
+/// Opens NCCL's group if this thread's is open, before a call that NCCL gets.
+pub(crate) fn open_nccl() -> Result<(), Error> {
+    if GROUP.with_borrow(|group| group.depth == 0 || group.nccl_is_open) {
+        return Ok(());
+    }
+    nccl::start_group()?;
+    GROUP.with_borrow_mut(|group| group.nccl_is_open = true);
+    Ok(())
+}
+
+/// Keeps where NCCL writes a communicator until the group has ended; gives it back if no group is open.
+pub(crate) fn keep(slot: Slot) -> Option<Slot> {
+    GROUP.with_borrow_mut(|group| {
+        if group.depth == 0 {
+            return Some(slot);
+        }
+        group.slots.push(slot);
+        None
+    })
+}
+
+fn carry_out(calls: &[(Arc<Member>, Arc<Communicator>, Operation)]) -> Result<(), Error> {
+    let Some((_, first, _)) = calls.first() else { return Ok(()) };
+    let asked: Vec<_> = calls.iter().map(|(_, communicator, operation)| (communicator.clone(), *operation)).collect();
+    // SAFETY: whoever made the calls has promised what their buffers are.
+    unsafe { run(&asked) }.map_err(|failure| {
+        // Whose failure it is: that of the one that has failed, for the difference between its own abort and another's.
+        let failed = calls.iter().find(|(_, communicator, _)| communicator.failure().is_some());
+        Error::of_failure(&failure, failed.map_or(first, |(_, communicator, _)| communicator).rank())
+    })
+}

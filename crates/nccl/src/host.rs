@@ -1,0 +1,266 @@
+//! The executor of calls on memory of the host: checks arguments, and asks the runtime.
+
+use crate::abi::{FIRST_OWN_REDUCTION, NO_COLOR, Stream, result};
+use crate::error::Error;
+use crate::group;
+use crate::registry::Member;
+use serde::{Deserialize, Serialize};
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use syncline_collective::Kind;
+use syncline_runtime::bootstrap::{Failure, Options, UniqueId};
+use syncline_runtime::communicator::{Communicator, Operation};
+use syncline_runtime::value::{Arithmetic, DataType, Reduction, Scalar};
+
+/// A communicator on memory of the host.
+pub(crate) struct Host {
+    communicator: Arc<Communicator>,
+}
+
+/// The arguments of a collective, as the program has passed them.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked {
+    pub(crate) kind: Kind,
+    pub(crate) send: *const c_void,
+    pub(crate) recv: *mut c_void,
+    pub(crate) count: usize,
+    pub(crate) data_type: c_int,
+    /// None, if nothing is reduced.
+    pub(crate) reduction: Option<c_int>,
+    /// None, if there is no root.
+    pub(crate) root: Option<c_int>,
+    pub(crate) stream: Stream,
+}
+
+impl Host {
+    pub(crate) fn new(communicator: Arc<Communicator>) -> Host {
+        Host { communicator }
+    }
+
+    pub(crate) fn communicator(&self) -> &Arc<Communicator> {
+        &self.communicator
+    }
+
+    /// A collective.
+    ///
+    /// # Safety
+    /// Buffers that are not null have the sizes of the call, and are used by nobody else until it is done.
+    pub(crate) unsafe fn collective(&self, member: &Arc<Member>, asked: Asked) -> Result<c_int, Error> {
+        let Asked { kind, send, recv, count, .. } = asked;
+        let ranks = self.communicator.ranks();
+        check_use(member, asked.stream)?;
+        let data_type = data_type(asked.data_type)?;
+        let reduction = match asked.reduction {
+            Some(code) => reduction(member, code, data_type)?,
+            None => Reduction::Sum,
+        };
+        let root = match asked.root {
+            Some(root) => rank("root", root, ranks)?,
+            None => 0,
+        };
+        let shares = if matches!(kind, Kind::AllReduce | Kind::Broadcast | Kind::Reduce) { 1 } else { ranks as usize };
+        check_count(count, data_type, shares)?;
+        let is_root = self.communicator.rank() == root;
+        if count > 0 {
+            let has_input = !matches!(kind, Kind::Broadcast | Kind::Scatter) || is_root;
+            let has_output = !matches!(kind, Kind::Reduce | Kind::Gather) || is_root;
+            if has_input && send.is_null() {
+                return Err(no_buffer("sendbuff", count));
+            }
+            if has_output && recv.is_null() {
+                return Err(no_buffer("recvbuff", count));
+            }
+        }
+        let arithmetic = Arithmetic::new(data_type, reduction, ranks)
+            .map_err(|unsupported| Error::new(result::INVALID_ARGUMENT, format!("op: {unsupported}")))?;
+        let operation = Operation::Collective {
+            kind,
+            root,
+            count: count as u64,
+            arithmetic,
+            input: send.cast(),
+            output: recv.cast(),
+        };
+        // SAFETY: the caller's promise; null buffers are those of ranks that have none, or of calls without elements.
+        unsafe { group::call(member, &self.communicator, operation) }
+    }
+
+    /// A message to a rank, if `from` is given, or from one, if `into` is.
+    ///
+    /// # Safety
+    /// As for [`Host::collective`].
+    pub(crate) unsafe fn message(
+        &self,
+        member: &Arc<Member>,
+        buffer: Buffer,
+        count: usize,
+        data_type_code: c_int,
+        peer: c_int,
+        stream: Stream,
+    ) -> Result<c_int, Error> {
+        check_use(member, stream)?;
+        let data_type = data_type(data_type_code)?;
+        let peer = rank("peer", peer, self.communicator.ranks())?;
+        check_count(count, data_type, 1)?;
+        let bytes = (count * data_type.size()) as u64;
+        let (name, is_null, operation) = match buffer {
+            Buffer::From(from) => ("sendbuff", from.is_null(), Operation::Send { peer, bytes, from: from.cast() }),
+            Buffer::Into(into) => ("recvbuff", into.is_null(), Operation::Recv { peer, bytes, into: into.cast() }),
+        };
+        if count > 0 && is_null {
+            return Err(no_buffer(name, count));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { group::call(member, &self.communicator, operation) }
+    }
+}
+
+/// The buffer of a message.
+#[derive(Clone, Copy)]
+pub(crate) enum Buffer {
+    /// It is sent from there.
+    From(*const c_void),
+    /// It is received there.
+    Into(*mut c_void),
+}
+
+fn check_use(member: &Member, stream: Stream) -> Result<(), Error> {
+    if member.is_finalized.load(Ordering::SeqCst) {
+        return Err(Error::usage("the communicator has been finalized"));
+    }
+    if !stream.is_null() {
+        let accepted = "NULL, as SYNCLINE_DEVICE is cpu: calls return when they are done";
+        return Err(Error::argument("stream", format_args!("{stream:p}"), accepted));
+    }
+    Ok(())
+}
+
+/// The data type with a code.
+pub(crate) fn data_type(code: c_int) -> Result<DataType, Error> {
+    let known = u32::try_from(code).ok().and_then(DataType::from_code);
+    known.ok_or_else(|| Error::argument("datatype", code, "0 (ncclInt8) to 11 (ncclFloat8e5m2)"))
+}
+
+fn reduction(member: &Member, code: c_int, data_type: DataType) -> Result<Reduction, Error> {
+    if let Some(fixed) = u32::try_from(code).ok().and_then(Reduction::from_code) {
+        return Ok(fixed);
+    }
+    let accepted = "0 (ncclSum) to 4 (ncclAvg), or what ncclRedOpCreatePreMulSum has given for this communicator";
+    let factor = member.factor(code).ok_or_else(|| Error::argument("op", code, accepted))?;
+    if factor.data_type() != data_type {
+        let (own, asked) = (factor.data_type().name(), data_type.name());
+        return Err(Error::argument("datatype", asked, &format!("{own}, the type of the factor of op {code}")));
+    }
+    Ok(Reduction::PreMulSum(factor))
+}
+
+fn rank(name: &str, value: c_int, ranks: u32) -> Result<u32, Error> {
+    match u32::try_from(value) {
+        Ok(rank) if rank < ranks => Ok(rank),
+        _ => Err(Error::argument(name, value, &format!("0 to {}, a rank of the communicator", ranks - 1))),
+    }
+}
+
+fn check_count(count: usize, data_type: DataType, shares: usize) -> Result<(), Error> {
+    let most = isize::MAX as usize / data_type.size() / shares;
+    if count > most {
+        return Err(Error::argument("count", count, &format!("0 to {most}, the elements that memory can have")));
+    }
+    Ok(())
+}
+
+fn no_buffer(name: &str, count: usize) -> Error {
+    Error::argument(name, "NULL", &format!("a buffer, as there are {count} elements"))
+}
+
+/// Makes a reduction that multiplies each input by a factor.
+///
+/// # Safety
+/// The pointer is null or has an element of the type.
+pub(crate) unsafe fn add_factor(member: &Member, scalar: *const c_void, data_type_code: c_int) -> Result<c_int, Error> {
+    let data_type = data_type(data_type_code)?;
+    if scalar.is_null() {
+        return Err(Error::argument("scalar", "NULL", "where the factor is"));
+    }
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { std::slice::from_raw_parts(scalar.cast::<u8>(), data_type.size()) };
+    let factor = Scalar::from_bytes(data_type, bytes).expect("as many bytes as an element has");
+    Ok(member.add_factor(factor))
+}
+
+/// Forgets a reduction.
+pub(crate) fn remove_factor(member: &Member, code: c_int) -> Result<c_int, Error> {
+    if code < FIRST_OWN_REDUCTION || !member.remove_factor(code) {
+        let accepted = "what ncclRedOpCreatePreMulSum has given for this communicator, once";
+        return Err(Error::argument("op", code, accepted));
+    }
+    Ok(result::SUCCESS)
+}
+
+/// The place of a rank in a communicator that a split makes.
+pub(crate) struct Part {
+    pub(crate) id: UniqueId,
+    pub(crate) rank: u32,
+    pub(crate) ranks: u32,
+}
+
+/// What a rank asks for in a split.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Wish {
+    color: c_int,
+    key: c_int,
+}
+
+/// The ranks with a color, ordered by key, then by rank.
+fn with_color(wishes: &[Wish], color: c_int) -> Vec<u32> {
+    let mut ranks: Vec<u32> = (0..wishes.len() as u32).filter(|&rank| wishes[rank as usize].color == color).collect();
+    ranks.sort_by_key(|&rank| (wishes[rank as usize].key, rank));
+    ranks
+}
+
+/// Splits: all ranks of the parent tell their color and key, and the first rank of each color sends an id. Nothing
+/// for a rank without color.
+pub(crate) fn split(
+    parent: &Communicator,
+    own: u32,
+    color: c_int,
+    key: c_int,
+    options: &Options,
+) -> Result<Option<Part>, Error> {
+    let ours = |failure: Failure| Error::of_failure(&failure, own);
+    let unreadable = |error: serde_json::Error| {
+        Error::new(result::INTERNAL, format!("a rank has sent what cannot be read in ncclCommSplit: {error}"))
+    };
+    let told = parent.exchange(&serde_json::to_vec(&Wish { color, key }).map_err(unreadable)?).map_err(ours)?;
+    let wishes: Vec<Wish> =
+        told.iter().map(|text| serde_json::from_slice(text)).collect::<Result<_, _>>().map_err(unreadable)?;
+    let ranks = with_color(&wishes, color);
+    let leads = color != NO_COLOR && ranks[0] == own;
+    let id = leads.then(|| UniqueId::create(options));
+    let part = id.map(|id| id.map(|id| id.as_bytes().to_vec()));
+    let sent = parent.exchange(&serde_json::to_vec(&part).map_err(unreadable)?).map_err(ours)?;
+    if color == NO_COLOR {
+        return Ok(None);
+    }
+    let made: Option<Result<Vec<u8>, Failure>> =
+        serde_json::from_slice(&sent[ranks[0] as usize]).map_err(unreadable)?;
+    let bytes = made.unwrap_or(Ok(Vec::new())).map_err(ours)?;
+    let wrong = || Error::new(result::INTERNAL, format!("rank {} has sent no id in ncclCommSplit", ranks[0]));
+    let id = UniqueId::from_bytes(&bytes.try_into().map_err(|_| wrong())?).map_err(ours)?;
+    let place = ranks.iter().position(|&rank| rank == own).expect("the own color is that of this rank");
+    Ok(Some(Part { id, rank: place as u32, ranks: ranks.len() as u32 }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_order_ranks_and_ranks_break_ties() {
+        let wish = |color, key| Wish { color, key };
+        let wishes = [wish(1, 5), wish(0, 0), wish(1, -2), wish(-1, 0), wish(1, 5)];
+        assert_eq!(with_color(&wishes, 1), [2, 0, 4]);
+        assert_eq!(with_color(&wishes, 0), [1]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Making communicators, and leaving them.
+//!
+//! A job has two parts. In the first, ranks meet and agree; it waits for other ranks, so that jobs of one group,
+//! which may be ranks of one communicator, do it in threads of their own. The second hands the communicator to its
+//! executor, in the thread of the caller, as NCCL depends on the GPU that is current there.
+
+use crate::abi::{UniqueIdBytes, result};
+use crate::agreement::{Agreed, agree};
+use crate::error::Error;
+use crate::host::{self, Host};
+use crate::log;
+use crate::nccl::{self, Context, OwnedConfig, Slot};
+use crate::registry::{Executor, Member};
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use syncline_runtime::bootstrap::{Options, UniqueId};
+use syncline_runtime::communicator::Communicator;
+use syncline_runtime::plan::library::Library;
+
+/// A communicator to be made.
+pub(crate) struct Job {
+    /// What the program holds already; none for a rank that only takes part in a split.
+    member: Option<Arc<Member>>,
+    way: Way,
+    /// For NCCL.
+    config: OwnedConfig,
+    context: Context,
+}
+
+/// How it is made.
+pub(crate) enum Way {
+    /// All ranks join with an id.
+    Join(UniqueId),
+    /// All ranks join with an id of NCCL's own, which rank 0 has got from it.
+    JoinNccl(UniqueIdBytes),
+    /// All ranks join with an id, on memory of the host, with settings of their own.
+    Host { id: UniqueId, options: Options, library: Library },
+    /// Ranks of another one with the same color.
+    Split { parent: Arc<Communicator>, parent_rank: u32, color: c_int, key: c_int },
+}
+
+/// What a job has come to after the first part.
+enum Prepared {
+    Host(Arc<Communicator>),
+    Nccl(UniqueIdBytes),
+    /// The rank has no part in any communicator that a split makes.
+    Nothing,
+}
+
+impl Job {
+    /// A job of the calling thread.
+    pub(crate) fn new(member: Option<Arc<Member>>, way: Way, config: OwnedConfig) -> Job {
+        Job { member, way, config, context: Context::current() }
+    }
+
+    /// Forgets the communicator, which is not made.
+    pub(crate) fn discard(&self) {
+        if let Some(member) = &self.member {
+            // The only error is that of a forked process, which has no use for the list.
+            let _ = member.remove();
+        }
+    }
+
+    fn prepare(&self) -> Result<Prepared, Error> {
+        let options = || Options::from_environment().map_err(|failure| Error::of_failure(&failure, 0));
+        match &self.way {
+            Way::JoinNccl(id) => Ok(Prepared::Nccl(*id)),
+            Way::Join(id) => {
+                let Some(member) = &self.member else { return Ok(Prepared::Nothing) };
+                let ((rank, ranks), options) = (member.place(), options()?);
+                match agree(id, rank, ranks, &options)? {
+                    Agreed::Nccl(id) => Ok(Prepared::Nccl(id)),
+                    Agreed::Host(id) => Ok(Prepared::Host(join(&id, rank, ranks, &options, Library::default())?)),
+                }
+            }
+            Way::Host { id, options, library } => {
+                let Some(member) = &self.member else { return Ok(Prepared::Nothing) };
+                let (rank, ranks) = member.place();
+                Ok(Prepared::Host(join(id, rank, ranks, options, library.clone())?))
+            }
+            Way::Split { parent, parent_rank, color, key } => {
+                let options = options()?;
+                let part = host::split(parent, *parent_rank, *color, *key, &options)?;
+                let (Some(part), Some(member)) = (part, &self.member) else { return Ok(Prepared::Nothing) };
+                // The number of ranks was not known when the program got its handle.
+                member.set_place(part.rank, part.ranks);
+                Ok(Prepared::Host(join(&part.id, part.rank, part.ranks, &options, Library::default())?))
+            }
+        }
+    }
+}
+
+fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options, library: Library) -> Result<Arc<Communicator>, Error> {
+    let joined = Communicator::join(id, rank, ranks, options, library);
+    joined.map(Arc::new).map_err(|failure| Error::of_failure(&failure, rank))
+}
+
+/// Does jobs, and ends NCCL's group if it is open. If any fails, none of the communicators is made.
+pub(crate) fn run(jobs: Vec<Job>, nccl_is_open: bool, slots: Vec<Slot>) -> Result<c_int, Error> {
+    let prepared = match &jobs[..] {
+        [only] => vec![only.prepare()],
+        several => thread::scope(|scope| {
+            let threads: Vec<_> = several
+                .iter()
+                .map(|job| thread::Builder::new().name("syncline-join".into()).spawn_scoped(scope, || job.guarded()))
+                .collect();
+            let done = |thread: std::io::Result<thread::ScopedJoinHandle<'_, _>>| match thread {
+                Ok(thread) => thread.join().unwrap_or_else(|_| Err(panicked())),
+                Err(error) => Err(Error::new(result::SYSTEM, format!("the system refuses a thread: {error}"))),
+            };
+            threads.into_iter().map(done).collect()
+        }),
+    };
+    let made = match prepared.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(prepared) => {
+            let needs_group = prepared.iter().filter(|prepared| matches!(prepared, Prepared::Nccl(_))).count() > 1;
+            hand_over(&jobs, prepared, nccl_is_open, needs_group, slots)
+        }
+        Err(error) => {
+            if nccl_is_open {
+                // The first failure is the one that counts.
+                let _ = nccl::end_group(slots);
+            }
+            Err(error)
+        }
+    };
+    if made.is_err() {
+        jobs.iter().for_each(Job::discard);
+    }
+    made
+}
+
+impl Job {
+    fn guarded(&self) -> Result<Prepared, Error> {
+        catch_unwind(AssertUnwindSafe(|| self.prepare())).unwrap_or_else(|_| Err(panicked()))
+    }
+}
+
+fn panicked() -> Error {
+    Error::new(result::INTERNAL, "internal error while a communicator was made")
+}
+
+/// The second part.
+fn hand_over(
+    jobs: &[Job],
+    prepared: Vec<Prepared>,
+    nccl_is_open: bool,
+    needs_group: bool,
+    mut slots: Vec<Slot>,
+) -> Result<c_int, Error> {
+    if needs_group && !nccl_is_open {
+        nccl::start_group()?;
+    }
+    let mut code = result::SUCCESS;
+    let mut failed = None;
+    for (job, prepared) in jobs.iter().zip(prepared) {
+        let Some(member) = &job.member else { continue };
+        match prepared {
+            Prepared::Nothing => {}
+            Prepared::Host(communicator) => {
+                log::info(|| {
+                    let mut transports: Vec<&str> = communicator.transports().to_vec();
+                    transports.sort_unstable();
+                    transports.dedup();
+                    let (rank, ranks) = (communicator.rank(), communicator.ranks());
+                    format!("rank {rank} of {ranks} is served on memory of the host, over {}", transports.join(" and "))
+                });
+                member.serve(Executor::Host(Host::new(communicator)));
+            }
+            Prepared::Nccl(id) => {
+                let made = job.context.within(|| nccl::join(member, id, &job.config));
+                match made {
+                    Ok((new_code, slot)) => {
+                        code = code.max(new_code);
+                        slots.push(slot);
+                    }
+                    Err(error) => failed = failed.or(Some(error)),
+                }
+            }
+        }
+    }
+    let ended = if needs_group || nccl_is_open {
+        nccl::end_group(slots)
+    } else {
+        slots.into_iter().try_for_each(Slot::fill).map(|()| code)
+    };
+    match failed {
+        Some(error) => Err(error),
+        None => ended,
+    }
+}
+
+/// Leaves a communicator, once and for all.
+pub(crate) fn close(member: &Member) {
+    member.is_finalized.store(true, Ordering::SeqCst);
+    if let Ok(Executor::Host(host)) = member.executor() {
+        host.communicator().leave();
+    }
+}

@@ -1,0 +1,25 @@
+//! The interface of NCCL 2.21.5, in a library that programs load instead of NCCL's or before it.
+//!
+//! ```text
+//!   exports: nccl*, pnccl* ─▶ entry: no panic gets out, failures become codes
+//!        │
+//!   registry: what a handle stands for        group: what a thread keeps until its group ends
+//!        │                                      │
+//!        │        jobs ─▶ agreement: which executor, decided by all ranks together
+//!        ▼
+//!   host: the runtime on memory of the host | nccl: NCCL itself
+//! ```
+//!
+//! `docs/runtime.md` says what each function does.
+
+pub mod abi;
+mod agreement;
+mod entry;
+mod error;
+mod exports;
+mod group;
+mod host;
+mod jobs;
+mod log;
+mod nccl;
+mod registry;

@@ -1,0 +1,156 @@
+//! A rank's membership in a group of ranks, and the calls that it makes.
+
+mod group;
+mod peers;
+
+pub use group::{Operation, run};
+
+use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::executor::exchange::Line;
+use crate::executor::ports::Ports;
+use crate::plan::Verified;
+use crate::plan::library::Library;
+use crate::plan::planner::{self, Wish};
+use crate::transport::shared::Segment;
+use crate::transport::tcp::Network;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A rank of a communicator.
+pub struct Communicator {
+    rank: u32,
+    ranks: u32,
+    session: Arc<Session>,
+    /// The connections to ranks of other hosts, if there are any.
+    network: Option<Network>,
+    /// The segment with the bell of this rank.
+    segment: Arc<Segment>,
+    /// The process that has joined.
+    process: u32,
+    is_aborted: AtomicBool,
+    /// How the rank reaches each peer.
+    transports: Vec<&'static str>,
+    /// Ranks of this host.
+    neighbours: u32,
+    collectives: Mutex<Collectives>,
+    /// Messages to each rank and from each rank, in turn.
+    lines: Vec<Mutex<Line>>,
+}
+
+/// What collectives use, one after the other.
+struct Collectives {
+    ports: Ports,
+    library: Library,
+    /// The number of the next one.
+    next: u32,
+}
+
+impl Communicator {
+    /// Joins the communicator of an id as one of its ranks, and waits until all have.
+    ///
+    /// # Errors
+    /// A [`Failure`], as [`Session::join`] has it, or if the ranks cannot reach each other.
+    pub fn join(
+        id: &UniqueId,
+        rank: u32,
+        ranks: u32,
+        options: &Options,
+        library: Library,
+    ) -> Result<Communicator, Failure> {
+        let peers::Joined { session, network, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
+        let mut library = library;
+        library.add_for_large(planned(&session)?);
+        let transports = peers.iter().map(|peer| peer.name()).collect();
+        let both = (0..).zip(&peers).flat_map(|(rank, peer)| [(rank, peer), (rank, peer)]);
+        let lines = both.map(|(rank, peer)| Mutex::new(Line::new(peer.clone(), rank))).collect();
+        let collectives = Mutex::new(Collectives { ports: Ports::new(peers), library, next: 0 });
+        Ok(Communicator {
+            rank,
+            ranks,
+            session,
+            network,
+            segment,
+            process: std::process::id(),
+            is_aborted: AtomicBool::new(false),
+            transports,
+            neighbours,
+            collectives,
+            lines,
+        })
+    }
+
+    /// The number of this rank.
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// How this rank reaches each other one, by rank.
+    pub fn transports(&self) -> &[&'static str] {
+        &self.transports
+    }
+
+    /// The failure of the communicator, if there is one: after it, no call succeeds.
+    pub fn failure(&self) -> Option<Failure> {
+        if self.is_aborted.load(Ordering::SeqCst) {
+            return Some(self.aborted());
+        }
+        self.session.failure()
+    }
+
+    /// Gives the communicator up, from any thread: calls under way return, here and on all other ranks.
+    pub fn abort(&self) {
+        self.is_aborted.store(true, Ordering::SeqCst);
+        self.segment.bell().ring();
+        self.session.abort();
+    }
+
+    /// Says that this rank makes no more calls.
+    pub fn leave(&self) {
+        // What is on its way to other hosts has been accepted, and arrives.
+        self.network.iter().for_each(Network::drain);
+        self.session.leave();
+    }
+
+    /// What each rank has passed, by rank. All ranks have to take part.
+    ///
+    /// # Errors
+    /// A [`Failure`], as [`Session::exchange`] has it.
+    pub fn exchange(&self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, Failure> {
+        self.session.exchange(bytes)
+    }
+
+    fn aborted(&self) -> Failure {
+        Failure::new(Cause::Aborted, "the communicator was aborted").of_rank(self.rank)
+    }
+
+    /// Messages to a rank, or from it.
+    fn line(&self, rank: u32, is_sent: bool) -> usize {
+        2 * rank as usize + usize::from(!is_sent)
+    }
+}
+
+/// The plans of the planner, if any rank wants some. The first rank that does asks for all.
+fn planned(session: &Session) -> Result<Vec<Verified>, Failure> {
+    let wish = Wish::from_environment();
+    let wishes = session.exchange(&[u8::from(wish.is_some())])?;
+    let Some(first) = wishes.iter().position(|wish| wish == &[1]) else { return Ok(Vec::new()) };
+    let answer = match wish {
+        Some(wish) if first == session.rank() as usize => wish.plans(session.ranks()),
+        _ => Ok(Vec::new()),
+    };
+    let text = serde_json::to_vec(&answer).map_err(|error| Failure::new(Cause::System, error.to_string()))?;
+    let answers = session.exchange(&text)?;
+    let answer: Result<Vec<String>, Failure> = serde_json::from_slice(&answers[first])
+        .map_err(|error| Failure::new(Cause::System, format!("what the planner found cannot be read: {error}")))?;
+    planner::verified(&answer?, session.ranks())
+}
+
+/// What a lock protects, also after a panic: the communicator is of no use then, but says so by itself.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,104 @@
+//! How a rank finds the others, and by which transport it reaches each.
+
+use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::transport::Peer;
+use crate::transport::shared::{Neighbour, Segment, Token};
+use crate::transport::tcp::{Listener, Network};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::env;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What a rank publishes.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Publication {
+    /// Tells hosts apart that may use the same numbers for processes.
+    host: String,
+    process: u32,
+    /// The number of the file of its segment in the process, and the token in it.
+    file: i32,
+    token: Token,
+    /// Where ranks of other hosts connect.
+    address: SocketAddr,
+}
+
+/// What a rank has when all have joined.
+pub(super) struct Joined {
+    pub(super) session: Arc<Session>,
+    /// The connections to ranks of other hosts, if there are any.
+    pub(super) network: Option<Network>,
+    pub(super) segment: Arc<Segment>,
+    pub(super) peers: Vec<Arc<dyn Peer>>,
+    pub(super) neighbours: u32,
+}
+
+/// Joins, and opens what peers share.
+pub(super) fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> Result<Joined, Failure> {
+    let mut token = Token::default();
+    rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
+        .map_err(|error| Failure::new(Cause::System, format!("there are no random numbers: {error}")))?;
+    let segment = Arc::new(Segment::create(ranks, &token)?);
+    let listener = Listener::open(options)?;
+    let publication = Publication {
+        host: host(),
+        process: std::process::id(),
+        file: segment.number(),
+        token,
+        address: listener.address(),
+    };
+    let text = serde_json::to_vec(&publication).map_err(|error| Failure::new(Cause::System, error.to_string()))?;
+    let bell = segment.clone();
+    let session = Arc::new(Session::join(id, rank, ranks, &text, Box::new(move || bell.bell().ring()), options)?);
+    let published: Vec<Publication> = session
+        .publications()
+        .iter()
+        .map(|text| serde_json::from_slice(text).map_err(|error| unreadable(&error.to_string())))
+        .collect::<Result<_, _>>()?;
+    // Both sides have to see each other's memory; else they use no memory in either direction.
+    let only_tcp = env::var("SYNCLINE_TRANSPORT").is_ok_and(|name| name == "tcp");
+    let open = |(peer, theirs): (usize, &Publication)| match peer {
+        _ if peer == rank as usize => Some(segment.clone()),
+        _ if only_tcp || theirs.host != publication.host => None,
+        _ => Segment::of_process(theirs.process, theirs.file, &theirs.token).map(Arc::new),
+    };
+    let opened: Vec<Option<Arc<Segment>>> = published.iter().enumerate().map(open).collect();
+    let sees: Vec<u8> = opened.iter().map(|segment| u8::from(segment.is_some())).collect();
+    let seen_by = session.exchange(&sees)?;
+    let shares = |peer: usize| opened[peer].is_some() && seen_by[peer].get(rank as usize) == Some(&1);
+    let far: BTreeMap<u32, SocketAddr> = (0..ranks)
+        .filter(|&peer| !shares(peer as usize))
+        .map(|peer| (peer, published[peer as usize].address))
+        .collect();
+    let neighbours = ranks - far.len() as u32;
+    let network = if far.is_empty() {
+        None
+    } else {
+        let bell = segment.clone();
+        Some(Network::connect(listener, &session, &far, Box::new(move || bell.bell().ring()), options)?)
+    };
+    let mut peers: Vec<Arc<dyn Peer>> = Vec::new();
+    for (peer, theirs) in (0..).zip(&opened) {
+        let remote = network.as_ref().and_then(|network| network.peer(peer));
+        peers.push(match (remote, theirs) {
+            (Some(remote), _) => remote,
+            (None, Some(theirs)) => Arc::new(Neighbour::new((rank, segment.clone()), (peer, theirs.clone()))),
+            (None, None) => {
+                let message = format!("rank {peer} cannot be reached from rank {rank}");
+                return Err(Failure::new(Cause::System, message).of_rank(peer));
+            }
+        });
+    }
+    Ok(Joined { session, network, segment, peers, neighbours })
+}
+
+fn unreadable(error: &str) -> Failure {
+    Failure::new(Cause::System, format!("a rank has published what cannot be read: {error}"))
+}
+
+/// The boot of the kernel and the namespace of process numbers: where both are equal, `/proc` shows the same processes.
+fn host() -> String {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    format!("{} {}", boot.trim(), namespace.display())
+}

@@ -1,0 +1,219 @@
+"""The collective library between processes, against numpy."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from support import processes
+from support.command import Ended
+from syncline.runtime import library, measured, predicted
+from syncline.runtime.library import Communicator, DataType, Reduction, RuntimeFailure
+
+Command = Callable[..., Ended]
+EPSILON = float(np.finfo(np.float32).eps)
+
+
+def vector(rank: int, elements: int) -> npt.NDArray[np.float32]:
+    """Numbers of all sizes and signs, whose sums depend on their order."""
+    generator = np.random.default_rng(rank)
+    return (generator.standard_normal(elements) * 10.0 ** generator.integers(-6, 6, elements)).astype(np.float32)
+
+
+def summed(communicator: Communicator, elements: int) -> npt.NDArray[np.float32]:
+    source = vector(communicator.rank, elements)
+    target = np.zeros_like(source)
+    communicator.all_reduce(source.ctypes.data, target.ctypes.data, elements, DataType.FLOAT32, Reduction.SUM)
+    return target
+
+
+def stated_sum(ranks: int, elements: int) -> npt.NDArray[np.float32]:
+    """The order of addition of direct all-reduces: block `b` is summed from ranks `b`, `b - 1`, `b + 1`, `b - 2`, ...,
+    modulo their number. Blocks are equal but for one element.
+    """
+    inputs = [vector(rank, elements) for rank in range(ranks)]
+    total = np.empty(elements, np.float32)
+    begin = 0
+    for block in range(ranks):
+        end = begin + elements // ranks + (block < elements % ranks)
+        part = inputs[block][begin:end]
+        for turn in range(ranks - 1):
+            away = turn // 2 + 1
+            rank = block - away if turn % 2 == 0 else block + away
+            part = inputs[rank % ranks][begin:end] + part
+        total[begin:end] = part
+        begin = end
+    return total
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_sums_have_the_bits_of_the_stated_order(ranks: int) -> None:
+    elements = 4001
+    results = processes.ranks(summed, ranks, elements)
+    expected = stated_sum(ranks, elements)
+    for result in results:
+        assert result.tobytes() == expected.tobytes()
+    exact = np.sum([vector(rank, elements).astype(np.float64) for rank in range(ranks)], axis=0)
+    bound = (ranks - 1) * EPSILON * np.sum([np.abs(vector(rank, elements)) for rank in range(ranks)], axis=0)
+    assert np.all(np.abs(expected - exact) <= bound)
+
+
+def random_calls(communicator: Communicator, seed: int) -> int:
+    """Collectives of random kinds, types, counts, roots and reductions, checked; returns how many."""
+    generator = np.random.default_rng(seed)
+    ranks, own = communicator.ranks, communicator.rank
+    types: list[tuple[DataType, Any]] = [
+        (DataType.INT8, np.int8),
+        (DataType.UINT8, np.uint8),
+        (DataType.INT32, np.int32),
+        (DataType.UINT32, np.uint32),
+        (DataType.INT64, np.int64),
+        (DataType.UINT64, np.uint64),
+        (DataType.FLOAT16, np.float16),
+        (DataType.FLOAT32, np.float32),
+        (DataType.FLOAT64, np.float64),
+    ]
+    functions = {
+        Reduction.SUM: np.add,
+        Reduction.PROD: np.multiply,
+        Reduction.MAX: np.maximum,
+        Reduction.MIN: np.minimum,
+    }
+    calls = 60
+    for number in range(calls):
+        kind = generator.choice(["all-reduce", "reduce", "reduce-scatter", "broadcast", "all-gather", "all-to-all"])
+        data_type, numpy_type = types[generator.integers(len(types))]
+        reduction = list(functions)[generator.integers(4)]
+        count = int(generator.choice([0, 1, 2, 7, 100, 1001, 65_537, 200_000]))
+        root = int(generator.integers(ranks))
+        whole = count * ranks if kind in {"reduce-scatter", "all-to-all"} else count
+        # Small whole numbers: the results are exact in every type and order.
+        inputs = [
+            np.random.default_rng((seed, number, rank)).integers(0, 3, whole).astype(numpy_type)
+            for rank in range(ranks)
+        ]
+        mine = inputs[own].copy()
+        total = inputs[0]
+        for other in inputs[1:]:
+            total = functions[reduction](total, other)
+        share = slice(own * count, (own + 1) * count)
+        length = count * ranks if kind in {"all-gather", "all-to-all"} else count
+        target = np.full(length, 77).astype(numpy_type)
+        source, sink = mine.ctypes.data, target.ctypes.data
+        match kind:
+            case "all-reduce":
+                communicator.all_reduce(source, sink, count, data_type, reduction)
+                expected = total
+            case "reduce":
+                communicator.reduce(source, sink if own == root else 0, count, data_type, reduction, root)
+                expected = total if own == root else target
+            case "reduce-scatter":
+                communicator.reduce_scatter(source, sink, count, data_type, reduction)
+                expected = total[share]
+            case "broadcast":
+                communicator.broadcast(source if own == root else 0, sink, count, data_type, root)
+                expected = inputs[root]
+            case "all-gather":
+                communicator.all_gather(source, sink, count, data_type)
+                expected = np.concatenate(inputs)
+            case _:
+                communicator.all_to_all(source, sink, count, data_type)
+                expected = np.concatenate([other[share] for other in inputs])
+        assert target.tobytes() == expected.tobytes(), (number, kind, data_type, reduction, count, root)
+        assert mine.tobytes() == inputs[own].tobytes(), "the input is not changed"
+    return calls
+
+
+@pytest.mark.parametrize("transport", ["shared memory", "tcp"])
+def test_random_calls(transport: str) -> None:
+    environment = {"SYNCLINE_TRANSPORT": "tcp"} if transport == "tcp" else {}
+    assert processes.ranks(random_calls, 3, 1, environment=environment) == [60] * 3
+
+
+def with_plan(communicator: Communicator, identity: bytes, plan: str) -> bool:
+    planned = Communicator(identity, communicator.rank, communicator.ranks, plans=[Path(plan)])
+    result = summed(planned, 200_000)
+    planned.close()
+    total = np.sum([vector(rank, 200_000).astype(np.float64) for rank in range(communicator.ranks)], axis=0)
+    size = np.sum([np.abs(vector(rank, 200_000)) for rank in range(communicator.ranks)], axis=0)
+    return bool(np.all(np.abs(result - total) <= (communicator.ranks - 1) * EPSILON * size))
+
+
+def test_trees_of_the_planner_move_real_bytes(syncline_command: Command, tmp_path: Path) -> None:
+    plan = tmp_path / "trees.json"
+    what = ["trees", "--machine", "dgx1v", "--gpus", "1,4,5", "--collective", "all-reduce", "--format", "plan"]
+    assert syncline_command(*what, "--size", "1MB", "-o", str(plan)).status == 0
+    assert processes.ranks(with_plan, 3, library.new_identity(), str(plan)) == [True] * 3
+
+
+def test_a_wrong_plan_is_never_carried_out(syncline_command: Command, tmp_path: Path) -> None:
+    plan = tmp_path / "wrong.json"
+    what = ["export", "all-reduce", "--algorithm", "direct", "--ranks", "2"]
+    assert syncline_command(*what, "-o", str(plan)).status == 0
+    text = plan.read_text()
+    assert '"rrc"' in text
+    plan.write_text(text.replace('"rrc"', '"r"'))
+    with pytest.raises(RuntimeFailure, match="the plan is wrong"):
+        processes.ranks(with_plan, 2, library.new_identity(), str(plan))
+
+
+def endless(communicator: Communicator, victim: int, sign: int) -> str:
+    """Calls until it fails; the victim is gone after a while."""
+    if communicator.rank == victim:
+        summed(communicator, 10)
+        os.kill(os.getpid(), sign)
+        time.sleep(30)
+    try:
+        while True:
+            summed(communicator, 10)
+    except RuntimeFailure as failure:
+        return str(failure)
+
+
+@pytest.mark.parametrize(
+    ("sign", "expected"),
+    [
+        (signal.SIGSTOP, "rank 1 does not answer (its process is stopped or its host is unreachable) in call 1"),
+        (signal.SIGKILL, "rank 1 has died"),
+    ],
+)
+def test_a_rank_that_stops_or_dies_is_named_on_all_others(sign: signal.Signals, expected: str) -> None:
+    environment = {"SYNCLINE_TIMEOUT": "1"}
+    answers = processes.ranks(endless, 3, 1, sign, environment=environment, silent=[1])
+    assert len(answers) == 2
+    for answer in answers:
+        assert expected in answer
+
+
+def test_measurements_stand_beside_predictions(syncline_command: Command, tmp_path: Path) -> None:
+    page = tmp_path / "measured.html"
+    what = ["bench", "all-reduce", "--execute", "--sizes", "1KiB:64KiB:x2", "--html", str(page), "--json"]
+    ended = syncline_command(*what)
+    assert ended.status == 0, ended.err
+    rows = json.loads(ended.out)["rows"]
+    assert [row["size_bytes"] for row in rows] == [2**power for power in range(10, 17)]
+    assert all(row["wrong"] == 0 and row["time_s"] > 0 and row["predicted_s"] > 0 for row in rows)
+    assert [row["is_fitted_on"] for row in rows] == [True, False] * 3 + [True]
+    assert all(row["error"] == pytest.approx(row["predicted_s"] / row["time_s"] - 1) for row in rows)
+    text = page.read_text()
+    assert "<svg" in text
+    assert "held out" in text
+
+
+def test_constants_are_found_from_times_of_the_simulator() -> None:
+    true = predicted.Constants(3e-6, 1.5e-10, 2.5e-10)
+    cases = [(kind, size) for kind in ("all-reduce", "all-gather") for size in (1024, 16_384, 262_144, 4 << 20)]
+    times = predicted.times(cases, 2, true)
+    rows = [measured.Measurement(*case, time, time, 0) for case, time in zip(cases, times, strict=True)]
+    constants, compared = predicted.compared("all-reduce", rows, 2)
+    assert constants.vector() == pytest.approx(true.vector(), rel=1e-3)
+    assert max(abs(row.error) for row in compared) < 1e-3
