@@ -155,6 +155,14 @@ def test_trees_of_the_planner_move_real_bytes(syncline_command: Command, tmp_pat
     assert processes.ranks(with_plan, 3, library.new_identity(), str(plan)) == [True] * 3
 
 
+@pytest.mark.parametrize("format_", ["msccl-xml", "mscclpp-json"])
+def test_files_of_other_runtimes_move_real_bytes(syncline_command: Command, tmp_path: Path, format_: str) -> None:
+    plan = tmp_path / "plan"
+    what = ["export", "all-reduce", "--algorithm", "direct", "--ranks", "3", "--format", format_]
+    assert syncline_command(*what, "-o", str(plan)).status == 0
+    assert processes.ranks(with_plan, 3, library.new_identity(), str(plan)) == [True] * 3
+
+
 def test_a_wrong_plan_is_never_carried_out(syncline_command: Command, tmp_path: Path) -> None:
     plan = tmp_path / "wrong.json"
     what = ["export", "all-reduce", "--algorithm", "direct", "--ranks", "2"]

@@ -116,12 +116,16 @@ class Communicator:
         """Joins, and waits until all ranks have.
 
         `timeout_s` says how long a call may wait without any progress (by default that of SYNCLINE_TIMEOUT), `plans`
-        which files have plans that go before the built-in algorithms.
+        which files have plans that go before the built-in algorithms: JSON of `syncline-plan`, MSCCL's XML or MSCCL++'s
+        JSON. Raises [`InputError`] for a file without a plan.
         """
+        from syncline.schedules import load
+
         self.rank, self.ranks = rank, ranks
         self._handle = ctypes.c_void_p()
         held = _Identity.from_buffer_copy(identity)
-        options = json.dumps({"timeout_s": timeout_s, "plans": [str(path) for path in plans]}).encode()
+        texts = [load.load(path).plan_json for path in plans]
+        options = json.dumps({"timeout_s": timeout_s, "plan_texts": texts}).encode()
         _call("synclineCommInit", ctypes.byref(self._handle), ranks, ctypes.byref(held), rank, options)
 
     def all_reduce(self, source: int, target: int, count: int, data_type: int, reduction: int) -> None:

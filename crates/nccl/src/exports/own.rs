@@ -23,11 +23,13 @@ struct Wish {
     timeout_s: Option<f64>,
     /// Files with plans that go before the built-in algorithms.
     plans: Vec<String>,
+    /// The same, as texts.
+    plan_texts: Vec<String>,
 }
 
 /// Joins a communicator on memory of the host, whatever `SYNCLINE_DEVICE` says.
 ///
-/// `options` is a text of JSON, or null: `timeout_s` (seconds) and `plans` (names of files).
+/// `options` is a text of JSON, or null: `timeout_s` (seconds), `plans` (names of files) and `plan_texts` (what is in them).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn synclineCommInit(
     comm: *mut Comm,
@@ -54,7 +56,7 @@ unsafe extern "C" fn synclineCommInit(
                 Duration::try_from_secs_f64(seconds).map_err(|_| Error::argument("timeout_s", seconds, "seconds"))?;
             (options.call_timeout, options.join_timeout) = (timeout, timeout);
         }
-        let library = library(&wish.plans, place.1)?;
+        let library = library(&wish, place.1)?;
         let member = Member::register(Some(place))?;
         let way = Way::Host { id, options, library };
         let done = group::make(vec![Job::new(Some(member.clone()), way, OwnedConfig::default())]);
@@ -76,17 +78,22 @@ unsafe fn wish(options: *const c_char) -> Result<Wish, Error> {
     serde_json::from_str(&text).map_err(|error| Error::argument("options", &text, &format!("JSON ({error})")))
 }
 
-/// The plans of files, verified.
-fn library(files: &[String], ranks: u32) -> Result<Library, Error> {
+/// The plans, verified.
+fn library(wish: &Wish, ranks: u32) -> Result<Library, Error> {
     let mut library = Library::default();
-    for file in files {
+    for file in &wish.plans {
         let refused = |what: String| Error::argument("plans", file, &format!("a file with a plan: {what}"));
         let text = fs::read_to_string(file).map_err(|error| refused(error.to_string()))?;
-        let plan = Verified::of_json(&text).map_err(|failure| refused(failure.message))?;
-        if plan.ranks() != ranks {
-            return Err(refused(format!("this one is for {} ranks", plan.ranks())));
-        }
-        library.add([plan]);
+        library.add([plan(&text, ranks).map_err(refused)?]);
+    }
+    for (number, text) in wish.plan_texts.iter().enumerate() {
+        let refused = |what: String| Error::argument("plan_texts", number, &format!("a plan: {what}"));
+        library.add([plan(text, ranks).map_err(refused)?]);
     }
     Ok(library)
+}
+
+fn plan(text: &str, ranks: u32) -> Result<Verified, String> {
+    let plan = Verified::of_json(text).map_err(|failure| failure.message)?;
+    if plan.ranks() == ranks { Ok(plan) } else { Err(format!("this one is for {} ranks", plan.ranks())) }
 }
