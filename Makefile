@@ -88,4 +88,4 @@ $(VENV)/.engine: $(VENV)/.packages $(RUST_SOURCES) | tools
 # The collective library knows nothing of Python. It is put where the package looks for it.
 $(LIBRARY): $(LIBRARY_SOURCES) | tools
 	cargo build --release --quiet -p syncline-nccl
-	install -m 755 $${CARGO_TARGET_DIR:-target}/release/libsyncline_nccl.so $@
+	install -s -m 755 $${CARGO_TARGET_DIR:-target}/release/libsyncline_nccl.so $@
