@@ -33,7 +33,7 @@ def build(document: Document, command: str) -> str:
             section("constants", "Constants", _constants(document) + reproduce(command)),
         )
     )
-    return whole(Around(title, about, syncline.__version__, "", TITLES, "rows"), body, {})
+    return whole(Around(title, about, syncline.__version__, "", TITLES, "bench"), body, {})
 
 
 def _rows(rows: Sequence[dict[str, Any]]) -> str:
@@ -95,13 +95,20 @@ def svg(document: Document) -> bytes:
 
 
 def _panel(axes: Axes, rows: Sequence[dict[str, Any]], label: str, value: Any) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     sizes = [row["size_bytes"] for row in rows]
     axes.loglog(sizes, [value(row, "predicted_s") for row in rows], color=COLOURS[0], label="predicted")
     for is_fitted_on, marker, name in ((True, "o", "measured, fitted on"), (False, "s", "measured, held out")):
         chosen = [row for row in rows if row["is_fitted_on"] is is_fitted_on]
         points = ([row["size_bytes"] for row in chosen], [value(row, "time_s") for row in chosen])
         axes.loglog(*points, marker, color=COLOURS[1], markersize=4, label=name, markerfacecolor=_face(is_fitted_on))
-    axes.set_xlabel("size [bytes]")
+    axes.set_xlabel("size")
+    axes.xaxis.set_major_locator(LogLocator(base=1000, numticks=5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: size(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_ylabel(label)
     axes.legend()
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from syncline.runtime.library import Communicator, DataType, Reduction
 
-WARM_UP: Final = 2
+WARM_UP: Final = 20
 """Calls before those that count."""
 ELEMENT_BYTES: Final = 4
 
