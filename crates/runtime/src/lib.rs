@@ -14,7 +14,9 @@
 //! what it means to the simulator and to the verifier ([`syncline_collective::program::step`]).
 
 pub mod bootstrap;
+mod clock;
 pub mod communicator;
+mod digest;
 mod executor;
 pub mod plan;
 pub mod transport;

@@ -1,10 +1,10 @@
 //! The control thread of a rank: it alone reads and writes the rank's connection to the server.
 
 use super::calls::Calls;
-use super::clock::{now, poll_limit};
 use super::connection::{Connection, FRAME_BYTES, HEAD};
 use super::message::{FromRank, FromServer};
 use super::{Cause, Failure};
+use crate::clock::{now, poll_limit};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -5,10 +5,10 @@
 //! again; each has one open inquiry for a case at most. A case is closed when nobody waits in it any more.
 
 use super::calls::Entry;
-use super::clock::seconds;
 use super::message::Wait;
 use super::texts::{ranks as names, verb, with_article};
 use super::{Cause, Failure, Signature};
+use crate::clock::seconds;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,10 @@
 //! The id of a communicator, which one process creates and hands to all ranks.
 
 use super::options::Options;
-use super::process::{digest, random};
+use super::process::random;
 use super::server::Server;
 use super::{Cause, Failure, address};
+use crate::digest;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
@@ -58,7 +59,7 @@ impl UniqueId {
             }
         }
         bytes[40..40 + TOKEN_BYTES].copy_from_slice(token);
-        let check = digest(&bytes[..DIGEST]);
+        let check = digest::of(&bytes[..DIGEST]);
         bytes[DIGEST..].copy_from_slice(&check.to_le_bytes());
         UniqueId(bytes)
     }
@@ -73,7 +74,7 @@ impl UniqueId {
         if bytes[..8] != MAGIC {
             return wrong("it does not begin as ids of Syncline do");
         }
-        if bytes[DIGEST..] != digest(&bytes[..DIGEST]).to_le_bytes() {
+        if bytes[DIGEST..] != digest::of(&bytes[..DIGEST]).to_le_bytes() {
             return wrong("its bytes have been changed on the way");
         }
         if bytes[10] != b'4' && bytes[10] != b'6' {

@@ -26,7 +26,6 @@
 
 pub(crate) mod address;
 mod calls;
-pub(crate) mod clock;
 pub(crate) mod codec;
 pub(crate) mod connection;
 mod control;

@@ -5,6 +5,7 @@
 //! (pidfd_open(2)).
 
 use super::codec::{Malformed, Put, Take};
+use crate::digest;
 use rustix::process::{Pid, PidfdFlags, getpid, pidfd_open};
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -36,12 +37,6 @@ pub(crate) fn random<const N: usize>() -> rustix::io::Result<[u8; N]> {
     Ok(bytes)
 }
 
-/// A digest of bytes (FNV-1a, 64 bits, see <http://www.isthe.com/chongo/tech/comp/fnv/>). It guards against accidents
-/// only.
-pub(crate) fn digest(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 impl Process {
     /// The calling process.
     pub fn this() -> Process {
@@ -52,12 +47,22 @@ impl Process {
             let space = fs::read_link("/proc/self/ns/pid").map(|path| path.into_os_string().into_encoded_bytes());
             // A process that does not know where it is must not be taken for a neighbour of any other.
             let host = match space {
-                Ok(space) if !boot.is_empty() => digest(&[boot, space].concat()),
+                Ok(space) if !boot.is_empty() => digest::of(&[boot, space].concat()),
                 _ => nonce,
             };
             (host, nonce)
         });
         Process { host, nonce, pid: pid() }
+    }
+
+    /// Equal where processes see each other's numbers.
+    pub fn host(&self) -> u64 {
+        self.host
+    }
+
+    /// Its number on the host.
+    pub fn pid(&self) -> u32 {
+        self.pid
     }
 
     /// A descriptor that becomes readable when the process ends, if it is another one of this host and the system has

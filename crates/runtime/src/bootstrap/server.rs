@@ -1,7 +1,6 @@
 //! The bootstrap server: one thread that knows all ranks of a communicator, and waits on all their connections with
 //! poll(2).
 
-use super::clock::{now, poll_limit, seconds};
 use super::codec::Take;
 use super::connection::{Connection, FRAME_BYTES, HEAD, stop_listening};
 use super::court::Court;
@@ -12,6 +11,7 @@ use super::process::Process;
 use super::session::PUBLICATION_BYTES;
 use super::texts::{ranks as names, verb};
 use super::{Cause, Failure};
+use crate::clock::{now, poll_limit, seconds};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::VecDeque;
 use std::io::ErrorKind;

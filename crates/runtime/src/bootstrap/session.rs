@@ -1,7 +1,6 @@
 //! A rank's membership in a communicator.
 
 use super::calls::{Calls, Request};
-use super::clock::{now, seconds};
 use super::connection::{Connection, FRAME_BYTES};
 use super::control::{Control, GOODBYE, Outbox, Shared, State};
 use super::id::{TOKEN_BYTES, UniqueId};
@@ -10,6 +9,7 @@ use super::options::Options;
 use super::process::{Process, pid};
 use super::texts::{ranks as names, verb};
 use super::{Cause, Failure};
+use crate::clock::{now, seconds};
 use rustix::event::{EventfdFlags, eventfd};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};

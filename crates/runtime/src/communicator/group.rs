@@ -5,7 +5,8 @@
 //! asked for; messages between two ranks as well, in each direction. Everything else is under way at once.
 
 use super::{Collectives, Communicator, locked};
-use crate::bootstrap::{Cause, Failure, Request, clock};
+use crate::bootstrap::{Cause, Failure, Request};
+use crate::clock;
 use crate::executor::collective::Collective;
 use crate::executor::exchange::{Exchange, Line, Side};
 use crate::executor::{Asked, Buffers, Progress};

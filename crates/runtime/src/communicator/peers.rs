@@ -1,5 +1,6 @@
 //! How a rank finds the others, and by which transport it reaches each.
 
+use crate::bootstrap::process::{Process, random};
 use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
 use crate::transport::Peer;
 use crate::transport::shared::{Neighbour, Segment, Token};
@@ -13,8 +14,8 @@ use std::sync::Arc;
 /// What a rank publishes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Publication {
-    /// Tells hosts apart that may use the same numbers for processes.
-    host: String,
+    /// Equal where processes see each other's numbers.
+    host: u64,
     process: u32,
     /// The number of the file of its segment in the process, and the token in it.
     file: i32,
@@ -35,14 +36,14 @@ pub(super) struct Joined {
 
 /// Joins, and opens what peers share.
 pub(super) fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> Result<Joined, Failure> {
-    let mut token = Token::default();
-    rustix::rand::getrandom(&mut token, rustix::rand::GetRandomFlags::empty())
-        .map_err(|error| Failure::new(Cause::System, format!("there are no random numbers: {error}")))?;
+    let token: Token =
+        random().map_err(|error| Failure::new(Cause::System, format!("there are no random numbers: {error}")))?;
     let segment = Arc::new(Segment::create(ranks, &token)?);
     let listener = Listener::open(options)?;
+    let this = Process::this();
     let publication = Publication {
-        host: host(),
-        process: std::process::id(),
+        host: this.host(),
+        process: this.pid(),
         file: segment.number(),
         token,
         address: listener.address(),
@@ -94,11 +95,4 @@ pub(super) fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> R
 
 fn unreadable(error: &str) -> Failure {
     Failure::new(Cause::System, format!("a rank has published what cannot be read: {error}"))
-}
-
-/// The boot of the kernel and the namespace of process numbers: where both are equal, `/proc` shows the same processes.
-fn host() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    format!("{} {}", boot.trim(), namespace.display())
 }

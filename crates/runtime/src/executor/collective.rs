@@ -52,7 +52,7 @@ impl Collective {
     /// A collective of `count` elements, of a share where ranks have shares.
     ///
     /// # Safety
-    /// The buffers have the sizes that the collective gives them ([`super::buffer_bytes`]), and stay valid and otherwise unused until it is finished.
+    /// The buffers have the sizes that the collective gives them, and stay valid and otherwise unused until it is finished.
     pub(crate) unsafe fn new(
         plan: Arc<Verified>,
         own: u32,
@@ -186,7 +186,7 @@ impl Collective {
             if label != expected {
                 return Err(mismatch(from, &self.asked, label, expected));
             }
-            arrived = Some(payload);
+            arrived = Some((payload, bytes));
         }
         let mut leaving = None;
         if let Some(to) = to {
@@ -197,13 +197,16 @@ impl Collective {
             }
             leaving = Some(writer.payload());
         }
-        self.work((at.chunk, span), step, detail, arrived, leaving);
+        let bytes = arrived.map(|(_, bytes)| bytes);
+        self.work((at.chunk, span), step, detail, arrived.map(|(payload, _)| payload), leaving);
         if let Some(from) = from {
             ports.reader(from, lane(slot.thread))?.free();
             ports.notify(from);
         }
         if let Some(to) = to {
-            let label = self.label(at, step.into, self.storage.length(span, step.blocks));
+            // What is received and sent on has the same blocks.
+            let bytes = bytes.unwrap_or_else(|| self.storage.length(span, step.blocks));
+            let label = self.label(at, step.into, bytes);
             ports.writer(to, lane(step.into.thread))?.publish(label);
             ports.notify(to);
         }

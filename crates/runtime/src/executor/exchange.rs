@@ -122,6 +122,6 @@ impl Line {
     fn mismatch(&self, exchange: &Exchange, got: Label) -> Failure {
         let (rank, Exchange { number, bytes, .. }) = (self.rank, exchange);
         let message = format!("rank {rank} sent {} bytes as message {number}, where {bytes} were expected", got.digest);
-        Failure { cause: Cause::Mismatch, rank: Some(rank), call: None, message }
+        Failure::new(Cause::Mismatch, message).of_rank(rank)
     }
 }

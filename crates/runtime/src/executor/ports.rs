@@ -70,5 +70,5 @@ pub(crate) fn mismatch(from: u32, asked: &Asked, got: Label, expected: Label) ->
     } else {
         format!("rank {from} asked for something else than {text} in call {call}")
     };
-    Failure { cause: Cause::Mismatch, rank: Some(from), call: Some(call), message }
+    Failure::new(Cause::Mismatch, message).of_rank(from).in_call(call)
 }

@@ -9,6 +9,7 @@ pub mod library;
 pub mod planner;
 
 use crate::bootstrap::{Cause, Failure};
+use crate::digest;
 use crate::transport::ring::{SLOT_BYTES, SLOTS};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -60,7 +61,7 @@ pub(crate) struct Memory {
 }
 
 fn refused(message: impl Into<String>) -> Failure {
-    Failure { cause: Cause::Argument, rank: None, call: None, message: message.into() }
+    Failure::new(Cause::Argument, message)
 }
 
 fn refusals(list: &[Refusal]) -> Failure {
@@ -240,19 +241,14 @@ fn planned(written: &WrittenPlan) -> Result<Plan, Failure> {
     written.plan(None).map_err(|error| refusals(&[plan_file::verify::refusal(&error)]))
 }
 
-/// FNV-1a over a name and all steps.
+/// The digest of a name and all steps.
 fn digest<'a>(name: &str, programs: impl Iterator<Item = &'a Program>) -> u64 {
-    let mut digest = 0xcbf2_9ce4_8422_2325;
-    let mut add = |bytes: &[u8]| {
-        for byte in bytes {
-            digest = (digest ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    add(name.as_bytes());
+    let mut digest = digest::of(name.as_bytes());
     for program in programs {
         for rank in (0..program.ranks()).map(LineRank) {
             for at in program.slots(rank) {
-                add(format!("{:?}{:?}", program.step(rank, at), program.detail(rank, at)).as_bytes());
+                let step = format!("{:?}{:?}", program.step(rank, at), program.detail(rank, at));
+                digest = digest::of_more(digest, step.as_bytes());
             }
         }
     }

@@ -5,6 +5,7 @@
 //! wakes sleepers only if there are any, so that a ring costs no system call while the peer is awake.
 
 use super::ring::Word;
+use crate::clock::timespec;
 use rustix::thread::futex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -89,8 +90,4 @@ pub fn sleep_on_any(bells: &[(&Bell, u32)], most: Duration) -> bool {
     }
     bells.iter().for_each(|(bell, _)| bell.get_up());
     could
-}
-
-fn timespec(time: Duration) -> rustix::time::Timespec {
-    rustix::time::Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) }
 }

@@ -27,7 +27,7 @@ const LANES: usize = MAX_THREADS as usize + 1;
 pub type Token = [u8; 32];
 
 fn refused(what: &str, error: rustix::io::Errno) -> Failure {
-    Failure { cause: Cause::System, rank: None, call: None, message: format!("{what}: {error}") }
+    Failure::new(Cause::System, format!("{what}: {error}"))
 }
 
 /// Memory that is mapped until it is dropped.

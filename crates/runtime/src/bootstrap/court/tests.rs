@@ -1,7 +1,7 @@
 //! The court by a clock of its own.
 
 use super::*;
-use crate::bootstrap::clock;
+use crate::clock;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,8 +1,8 @@
 //! The I/O thread of a communicator.
 
 use super::link::{Broken, Link, Moved, SharedLanes};
-use crate::bootstrap::clock::{now, poll_limit};
 use crate::bootstrap::{Cause, Failure, Session};
+use crate::clock::{now, poll_limit};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;

@@ -1,11 +1,11 @@
 //! How peers find each other: the higher rank connects to the lower one, and both show the secret before anything else.
 
 use super::frame::{GREETING_BYTES, Greeting};
-use crate::bootstrap::clock::{now, poll_limit, seconds};
 use crate::bootstrap::connection::{Connection, stop_listening};
 use crate::bootstrap::id::same_token;
 use crate::bootstrap::texts::{ranks as names, verb};
 use crate::bootstrap::{Cause, Failure, Options, Session, address};
+use crate::clock::{now, poll_limit, seconds};
 use rustix::event::{PollFd, PollFlags, poll};
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{SocketAddr, TcpListener, TcpStream};
