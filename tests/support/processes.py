@@ -23,28 +23,17 @@ def ranks(
     """What a function of a module returns in each process, where it is called with a communicator of its own. What it
     raises is raised here. Nothing is expected of `silent` ranks.
     """
-    return _each(_member, count, body, new_identity(), arguments, environment=environment, silent=silent)
+    return each(_with_communicator, count, body, new_identity(), *arguments, environment=environment, silent=silent)
 
 
-def each(body: Body, count: int, *arguments: Any, environment: dict[str, str] | None = None) -> list[Any]:
-    """The same with the rank's number in place of a communicator."""
-    return _each(_alone, count, body, b"", arguments, environment=environment)
-
-
-def _each(
-    start: Body,
-    count: int,
-    body: Body,
-    identity: bytes,
-    arguments: Sequence[Any],
-    *,
-    environment: dict[str, str] | None,
-    silent: Sequence[int] = (),
+def each(
+    body: Body, count: int, *arguments: Any, environment: dict[str, str] | None = None, silent: Sequence[int] = ()
 ) -> list[Any]:
+    """The same with the rank's number, and how many there are, in place of a communicator."""
     context = multiprocessing.get_context("spawn")
     pipes = [context.Pipe(duplex=False) for _ in range(count)]
     processes = [
-        context.Process(target=start, args=(pipes[rank][1], body, identity, rank, count, arguments, environment or {}))
+        context.Process(target=_member, args=(pipes[rank][1], body, (rank, count, *arguments), environment or {}))
         for rank in range(count)
     ]
     try:
@@ -68,38 +57,17 @@ def _each(
     return answers
 
 
-def _member(
-    outlet: Connection,
-    body: Body,
-    identity: bytes,
-    rank: int,
-    count: int,
-    arguments: Sequence[Any],
-    environment: dict[str, str],
-) -> None:
-    os.environ.update(environment)
-    try:
-        communicator = Communicator(identity, rank, count)
-        answer = body(communicator, *arguments)
-        communicator.close()
-    except BaseException as error:  # also what pytest raises where something was expected
-        error.add_note(traceback.format_exc())
-        answer = RuntimeError(*error.args) if not isinstance(error, Exception) else error
-    outlet.send(answer)
+def _with_communicator(rank: int, count: int, body: Body, identity: bytes, *arguments: Any) -> Any:
+    communicator = Communicator(identity, rank, count)
+    answer = body(communicator, *arguments)
+    communicator.close()
+    return answer
 
 
-def _alone(
-    outlet: Connection,
-    body: Body,
-    _identity: bytes,
-    rank: int,
-    count: int,
-    arguments: Sequence[Any],
-    environment: dict[str, str],
-) -> None:
+def _member(outlet: Connection, body: Body, arguments: Sequence[Any], environment: dict[str, str]) -> None:
     os.environ.update(environment)
     try:
-        answer = body(rank, count, *arguments)
+        answer = body(*arguments)
     except BaseException as error:  # also what pytest raises where something was expected
         error.add_note(traceback.format_exc())
         answer = RuntimeError(*error.args) if not isinstance(error, Exception) else error

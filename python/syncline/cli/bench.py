@@ -142,17 +142,24 @@ def _named(machine: str | None, ranks: int | None, html: Path | None) -> str:
     return machine
 
 
-def _executed(kind: str, sizes: str | None, ranks: int | None, given: list[str], seed: int) -> tuple[Document, str]:
-    """The document and the table of what is measured. Raises [`InputError`] with everything that is wrong."""
+def _kind(text: str, problems: list[Problem]) -> str | None:
+    """The collective by its name. What is wrong goes to `problems`."""
     from syncline.software import measurements
-    from syncline.software import sizes as listing
     from syncline.software.wire import KINDS
 
-    problems = options.common_problems(seed=seed)
-    named = measurements.kind_of(kind)
+    named = measurements.kind_of(text)
     if named is None:
-        message = f"this collective is not known{did_you_mean(kind, KINDS)}"
-        problems += command_line("KIND", kind, message, measurements.accepted_kinds()).problems
+        message = f"this collective is not known{did_you_mean(text, KINDS)}"
+        problems += command_line("KIND", text, message, measurements.accepted_kinds()).problems
+    return named
+
+
+def _executed(kind: str, sizes: str | None, ranks: int | None, given: list[str], seed: int) -> tuple[Document, str]:
+    """The document and the table of what is measured. Raises [`InputError`] with everything that is wrong."""
+    from syncline.software import sizes as listing
+
+    problems = options.common_problems(seed=seed)
+    named = _kind(kind, problems)
     listed = options.collected(problems, lambda: listing.parse(sizes or bench_execute.DEFAULT_SIZES))
     problems += bench_execute.problems(named, ranks, listed, given)
     if problems or named is None or listed is None:
@@ -171,15 +178,10 @@ def _of_trees(
 ) -> tuple[Document, str]:
     """The document and the table of packed trees. Raises [`InputError`] with everything that is wrong."""
     from syncline.cli import bench_trees
-    from syncline.software import measurements
     from syncline.software import sizes as listing
-    from syncline.software.wire import KINDS
 
     problems = [*options.common_problems(seed=seed), *bench_trees.problems(software, small_size_time)]
-    named = measurements.kind_of(kind)
-    if named is None:
-        message = f"this collective is not known{did_you_mean(kind, KINDS)}"
-        problems += command_line("KIND", kind, message, measurements.accepted_kinds()).problems
+    named = _kind(kind, problems)
     listed = options.collected(problems, lambda: listing.parse(sizes))
     if problems or named is None or listed is None:
         raise InputError(problems)
@@ -197,16 +199,12 @@ def _read(
     seed: int,
 ) -> tuple[Model, tuple[int, ...], float | None]:
     """The model, the sizes and the small-size time. Raises [`InputError`] with everything that is wrong."""
-    from syncline.software import constants, measurements, model
+    from syncline.software import constants, model
     from syncline.software import sizes as listing
     from syncline.software.platform import platform
-    from syncline.software.wire import KINDS
 
     problems = options.common_problems(seed=seed)
-    named = measurements.kind_of(kind)
-    if named is None:
-        message = f"this collective is not known{did_you_mean(kind, KINDS)}"
-        problems += command_line("KIND", kind, message, measurements.accepted_kinds()).problems
+    named = _kind(kind, problems)
     if algorithm not in ALGORITHMS:
         message = f"this is not known{did_you_mean(algorithm, ALGORITHMS)}"
         problems += command_line("--algorithm", algorithm, message, one_of(ALGORITHMS)).problems

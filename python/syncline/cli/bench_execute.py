@@ -65,11 +65,11 @@ def write(path: Path, document: Document) -> None:
 
 def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) -> Document:
     from syncline import results
-    from syncline.runtime.worker import ELEMENT_BYTES
     from syncline.software import printing
-    from syncline.software.model import Prediction
+    from syncline.software.sizes import ELEMENT_BYTES
+    from syncline.software.wire import bus_factor
 
-    factor = printing.rows_of(kind, ranks, [Prediction(1, 1.0, 1.0, 1.0, "", "")])[0]["bus_bandwidth_bytes_per_s"]
+    factor = float(bus_factor(kind, ranks))
     document = results.document([], seed=0, status="complete", warnings=_warnings(ranks, rows))
     document["fidelity"] = {"backend": "processes of this host", "folded": False, "transfer": "carried out"}
     document["collective"] = kind

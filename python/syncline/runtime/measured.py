@@ -16,7 +16,8 @@ from dataclasses import asdict, dataclass
 from typing import Final
 
 from syncline.runtime.library import RuntimeFailure, new_identity
-from syncline.runtime.worker import ELEMENT_BYTES, Task
+from syncline.runtime.worker import Task
+from syncline.software.sizes import ELEMENT_BYTES
 
 KINDS: Final = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
 """What can be measured."""

@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from syncline.runtime.library import Communicator, DataType, Reduction
+from syncline.software.sizes import ELEMENT_BYTES
 
 WARM_UP: Final = 20
 """Calls before those that count."""
-ELEMENT_BYTES: Final = 4
 
 Vector = npt.NDArray[np.float32]
 
