@@ -160,7 +160,12 @@ class TestRun:
         assert not out.exists()
 
     def test_a_panic_of_the_engine_is_a_failure(
-        self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
+        self,
+        syncline_command: Command,
+        three: str,
+        fake_engine: ModuleType,
+        monkeypatch: pytest.MonkeyPatch,
+        tmp_path: Path,
     ) -> None:
         class PanicException(BaseException):
             pass
@@ -168,6 +173,7 @@ class TestRun:
         def panic(_: str) -> dict[str, Any]:
             raise PanicException("index out of bounds")
 
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where what was to be simulated is kept
         monkeypatch.setattr(fake_engine, "run", panic)
         ended = syncline_command("run", three)
         assert ended.status == 1

@@ -12,7 +12,12 @@ __all__ = ["__version__"]
 def __getattr__(name: str) -> str:
     """Looks the version up when it is asked for: package metadata is slow to read."""
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        return version("syncline")
+        try:
+            return version("syncline")
+        except PackageNotFoundError:  # a checkout on the path, which was not installed
+            from syncline import _core
+
+            return _core.version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
