@@ -6,7 +6,8 @@
 # make bench          speed of the engine
 # make validation     fits the software model to measured tables, simulates runs of ns-3 and
 #                     iterations of GPT training (15 minutes), writes docs/validation.md
-# make reproduction   simulates the ledger of published figures, writes docs/reproduction.md
+# make reproduction   simulates the ledger of published figures (hours; goes on where it was ended), writes
+#                     docs/reproduction.md
 #
 # Everything is installed into .venv, at the versions in requirements.txt; nothing outside this folder changes.
 
@@ -61,7 +62,7 @@ validation: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation -o docs/validation.md
 
 reproduction: $(VENV)/.engine
-	$(BIN)/syncline reproduce --write docs/reproduction.md
+	$(BIN)/syncline reproduce --write docs/reproduction.md --keep runs/reproduction
 
 tools:
 	@command -v cargo >/dev/null || { \

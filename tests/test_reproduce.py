@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -76,6 +77,46 @@ def test_each_simulation_is_run_once(
     assert [c["id"] for c in claims] == [c.id for c in ledger.claims() if c.source == "ace"]
     for claim in claims:
         assert {"id", "published", "simulated", "accept", "inside", "note"} <= set(claim)
+
+
+def test_what_is_kept_is_not_simulated_again(
+    syncline_command: Command, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    simulated: list[str] = []
+
+    def count(spec: str) -> dict[str, object]:
+        simulated.append(spec)
+        return fake_core.run(spec)
+
+    monkeypatch.setattr(fake_engine, "run", count)
+    claim, folder = "ace-resnet50-speedup", tmp_path / "made" / "kept"
+
+    def reproduce() -> tuple[int, dict[str, object]]:
+        simulated.clear()
+        ended = syncline_command("reproduce", claim, "--json", "--keep", str(folder))
+        assert (ended.status, ended.err) == (0, "")
+        document = json.loads(ended.out)
+        del document["cost"]
+        return len(simulated), document
+
+    count_at_first, at_first = reproduce()
+    assert count_at_first > 1
+    assert reproduce() == (0, at_first)
+    # A killed process leaves what it was writing, and a summary may be damaged.
+    (folder / ".incomplete-x").mkdir()
+    next(folder.glob("*/summary.json")).write_text("{")
+    assert reproduce() == (1, at_first)
+    assert not (folder / ".incomplete-x").exists()
+    # Another engine may come to other results.
+    monkeypatch.setattr(fake_engine, "sources", lambda: 12345)
+    assert reproduce() == (count_at_first, at_first)
+
+
+def test_a_folder_that_cannot_be_is_one_error(syncline_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ended = syncline_command("reproduce", "ace-analytic-memory", "--keep", str(tmp_path / "file"))
+    assert (ended.status, ended.out) == (2, "")
+    assert "command line: --keep: this folder cannot be written to" in ended.err
 
 
 @pytest.mark.usefixtures("fake_engine")

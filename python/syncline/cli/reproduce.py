@@ -35,6 +35,12 @@ def reproduce(
     write: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the page of all claims and experiments, as Markdown.")
     ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="Keep simulations in this folder, and take from it what was simulated before."
+        ),
+    ] = None,
     json: options.AsJson = False,
     threads: options.Threads = None,
     seed: options.Seed = 0,
@@ -48,11 +54,12 @@ def reproduce(
       syncline reproduce tutorial
       syncline reproduce ace-fig6-sms --json
       syncline reproduce ace-fig4b-dlrm --experiments
-      syncline reproduce --write docs/reproduction.md
+      syncline reproduce --write docs/reproduction.md --keep runs/reproduction
 
     For each claim, the table says whether the simulated value is inside the range that counts as reproduced.
     Claims outside their range are reported; they do not change the exit status, which is 0. With all claims, one
-    point of every study is also simulated unfolded; a difference makes the exit status 1.
+    point of every study is also simulated unfolded; a difference makes the exit status 1. All claims take hours;
+    with --keep, what is finished stays when the command is ended, and the same command goes on from there.
     """
     problems = options.common_problems(threads=threads, seed=seed)
     if write is not None:
@@ -69,17 +76,21 @@ def reproduce(
 
     from syncline import estimate, results, runner
     from syncline.reproduce import confirm, sources
+    from syncline.reproduce.kept import Kept
     from syncline.reproduce.runs import Runs, estimated
 
     runner.quiet = quiet
     began = time.monotonic()
-    runs, confirming = Runs(seed), Runs(seed)
+    kept = None if keep is None else Kept(keep)
+    if kept is not None:
+        kept.prepare()
+    runs, confirming = Runs(seed, kept), Runs(seed, kept)
 
     def work(runs: Runs, confirming: Runs) -> list[tuple[str, Callable[[], Any]]]:
         of_claims = [*sources.tasks(selected, runs), *experiments.tasks(chosen, runs)]
         return of_claims if claims else [*confirm.tasks(confirming), *of_claims]
 
-    takes = estimated(lambda ahead: work(ahead, ahead))
+    takes = estimated(lambda ahead: work(ahead, ahead), seed, kept)
     options.warn(estimate.warning_of_many("the claims", takes, threads), quiet=quiet)
     tasks = work(runs, confirming)
     for _ in runner.concurrently(tasks, threads):

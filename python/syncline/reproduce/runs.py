@@ -16,11 +16,10 @@ from syncline import document, engine, estimate, studies
 from syncline.document import Node
 from syncline.engine import Result
 from syncline.errors import InputError, SimulationFailedError
+from syncline.reproduce.kept import Kept
 from syncline.schema.load import Changes, Study, Variant, load_changed
 from syncline.schema.merge import parse_override
 
-LOOKED_AT: Final = 64
-"""Pieces of work, and up to twice as many, that are looked at before all are done."""
 READ: Final = ("links", "phases", "layers", "collectives", "transport")
 """The tables that claims read; the others would only fill the memory."""
 
@@ -40,6 +39,8 @@ class Runs:
 
     seed: int = 0
     """The seed of random numbers."""
+    kept: Kept | None = None
+    """Simulations of earlier processes, and where those of this one are kept."""
     _variants: dict[Run, Variant] = field(default_factory=dict)
     _results: dict[str, Result] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Runs:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
             if key not in self._results:
-                self._results[key] = self._simulate(run, variant)
+                self._results[key] = self._found(key) or self._simulate(run, variant, key)
             return self._results[key]
 
     def variant(self, run: Run) -> Variant:
@@ -89,13 +90,19 @@ class Runs:
         self._applied.update(mine)
         return [change.removeprefix(prefix) for change in mine]
 
-    def _simulate(self, run: Run, variant: Variant) -> Result:
+    def _found(self, key: str) -> Result | None:
+        return None if self.kept is None else self.kept.find(key)
+
+    def _simulate(self, run: Run, variant: Variant, key: str) -> Result:
         try:
             result = engine.run(variant)
         except SimulationFailedError as error:
             name = " ".join([run.study, run.variant, *run.settings, *self._changes])
             raise SimulationFailedError(f"{name}: {error}") from None
-        return Result(result.summary, {name: table for name, table in result.tables.items() if name in READ})
+        result = Result(result.summary, {name: table for name, table in result.tables.items() if name in READ})
+        if self.kept is not None:
+            self.kept.add(key, result)
+        return result
 
 
 class _LookedAtError(Exception):
@@ -107,26 +114,37 @@ class _Ahead(Runs):
     """Estimates the first simulation that a piece of work asks for instead of running it."""
 
     seconds: dict[str, float] = field(default_factory=dict)
+    last: float = 0.0
+    """What the simulation takes that was asked for last."""
 
     def result(self, run: Run) -> Result:
         variant = self.variant(run)
-        key = json.dumps(engine.specification(variant.experiment, variant.astra_text))
+        key = json.dumps([variant.seed, engine.specification(variant.experiment, variant.astra_text)])
         if key not in self.seconds:
-            self.seconds[key] = estimate.of(variant.experiment, engine.preview(variant)).time_s
+            is_kept = self.kept is not None and self.kept.has(key)
+            self.seconds[key] = 0.0 if is_kept else estimate.of(variant.experiment, engine.preview(variant)).time_s
+        self.last = self.seconds[key]
         raise _LookedAtError
 
 
-def estimated(tasks: Callable[[Runs], Sequence[tuple[str, Callable[[], object]]]]) -> list[float]:
+def estimated(
+    tasks: Callable[[Runs], Sequence[tuple[str, Callable[[], object]]]], seed: int = 0, kept: Kept | None = None
+) -> list[float]:
     """Seconds that pieces of work take, which `tasks` makes for runs: at least, since each may need more than one
-    simulation. Of many, some are looked at and stand for the others.
+    simulation, and those that are kept take none. One of each kind is looked at, the one in the middle; a kind has
+    names that begin with the same two words.
     """
-    ahead = _Ahead()
-    found = tasks(ahead)
-    apart = max(1, len(found) // LOOKED_AT)
-    for _, task in found[::apart]:
+    ahead = _Ahead(seed, kept)
+    kinds: dict[tuple[str, ...], list[Callable[[], object]]] = {}
+    for name, task in tasks(ahead):
+        kinds.setdefault(tuple(name.split()[:2]), []).append(task)
+    takes: list[float] = []
+    for kind in kinds.values():
+        ahead.last = 0.0
         with contextlib.suppress(_LookedAtError, InputError):
-            task()
-    return [seconds for seconds in ahead.seconds.values() for _ in range(apart)]
+            kind[len(kind) // 2]()
+        takes += [ahead.last] * len(kind)
+    return takes
 
 
 def load_study(run: Run) -> Study:
