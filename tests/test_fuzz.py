@@ -43,7 +43,7 @@ FRAGMENTS = st.sampled_from(
         *("kind", "backend", "dims", "chunk", "chunks", "model", "batch", "size", "astra_text", "calibration"),
     ]
 )
-MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+MANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def check(path: Path, capsys: pytest.CaptureFixture[str]) -> int:

@@ -190,6 +190,7 @@ def test_layers_of_a_recommender_are_apart_by_pass() -> None:
     from syncline.figure import layers
 
     settings = (
+        "topology=Switch(16, rate=100Gb/s, latency=500ns)",
         "network={backend: analytical}",
         "training.iterations=2",
         "collective.chunks=1",
