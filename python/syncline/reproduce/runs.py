@@ -99,7 +99,8 @@ class Runs:
         except SimulationFailedError as error:
             name = " ".join([run.study, run.variant, *run.settings, *self._changes])
             raise SimulationFailedError(f"{name}: {error}") from None
-        result = Result(result.summary, {name: table for name, table in result.tables.items() if name in READ})
+        tables = {name: table for name, table in result.tables.items() if name in READ}
+        result = Result(result.summary, tables, result.cpu_time_s)
         if self.kept is not None:
             self.kept.add(key, result)
         return result
