@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from support import processes
 from support.command import Ended
+from support.topologies import dgx1_xml
 from syncline.runtime import library, measured, predicted
 from syncline.runtime.library import Communicator, DataType, Reduction, RuntimeFailure
 
@@ -225,3 +227,27 @@ def test_constants_are_found_from_times_of_the_simulator() -> None:
     constants, compared = predicted.compared("all-reduce", rows, 2)
     assert constants.vector() == pytest.approx(true.vector(), rel=1e-3)
     assert max(abs(row.error) for row in compared) < 1e-3
+
+
+def test_the_machine_is_detected(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "nccl.xml"
+    file.write_text(dgx1_xml())
+    environment = {
+        "NCCL_TOPO_FILE": str(file),
+        "SYNCLINE_TOPOLOGY": "detect",
+        "SYNCLINE_GPUS": "1,4,5",
+        "SYNCLINE_PLANNER": str(Path(sys.executable).with_name("syncline")),
+        "SYNCLINE_DEBUG": "info",
+    }
+    elements = 100_000
+    own = processes.ranks(summed, 3, elements)[0].tobytes()
+    results = processes.ranks(summed, 3, elements, environment=environment)
+    assert "trees by NCCL_TOPO_FILE, GPUs 1,4,5: NVLinks join the GPUs unequally" in capfd.readouterr().err
+    # They are not summed in the order of the library's own all-reduce.
+    assert results[0].tobytes() == results[1].tobytes() != own
+    # What is detected is of no use: the library's own algorithms serve.
+    file.write_text("nothing")
+    nothing = environment | {"PATH": str(tmp_path)}
+    results = processes.ranks(summed, 3, elements, environment=nothing)
+    assert "no trees: " in capfd.readouterr().err
+    assert results[0].tobytes() == own

@@ -168,6 +168,9 @@ fn hand_over(
                     let (rank, ranks) = (communicator.rank(), communicator.ranks());
                     format!("rank {rank} of {ranks} is served on memory of the host, over {}", transports.join(" and "))
                 });
+                if let (0, Some(note)) = (communicator.rank(), communicator.planner_note()) {
+                    log::info(|| note.to_owned());
+                }
                 member.serve(Executor::Host(Host::new(communicator)));
             }
             Prepared::Nccl(id) => {
