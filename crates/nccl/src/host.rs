@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use syncline_collective::Kind;
 use syncline_runtime::bootstrap::{Failure, Options, UniqueId};
-use syncline_runtime::communicator::{Communicator, Operation};
+use syncline_runtime::communicator::{Chosen, Communicator, Operation};
 use syncline_runtime::value::{Arithmetic, DataType, Reduction, Scalar};
 
 /// A communicator on memory of the host.
@@ -84,6 +84,21 @@ impl Host {
         };
         // SAFETY: the caller's promise; null buffers are those of ranks that have none, or of calls without elements.
         unsafe { group::call(member, &self.communicator, operation) }
+    }
+
+    /// How a collective would be carried out.
+    pub(crate) fn chosen(&self, name: &str, count: usize, data_type_code: c_int, root: c_int) -> Result<Chosen, Error> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        let kind = kind.ok_or_else(|| {
+            let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            Error::argument("collective", format_args!("{name:?}"), &names.join(", "))
+        })?;
+        let ranks = self.communicator.ranks();
+        let data_type = data_type(data_type_code)?;
+        check_count(count, data_type, ranks as usize)?;
+        let root = if kind.is_rooted() { rank("root", root, ranks)? } else { 0 };
+        let chosen = self.communicator.chosen(kind, root, count as u64, data_type);
+        chosen.map_err(|failure| Error::of_failure(&failure, self.communicator.rank()))
     }
 
     /// A message to a rank, if `from` is given, or from one, if `into` is.

@@ -48,9 +48,9 @@ def table(kind: str, sizes: Sequence[int], ranks: int) -> tuple[Document, str]:
     kinds = [kind] if kind in {"all-gather", "broadcast", "all-to-all"} else [kind, "all-gather"]
     try:
         measurements = measured.measured(kinds, sizes, ranks)
+        constants, rows = predicted.compared(kind, measurements, ranks)
     except RuntimeFailure as failure:
         raise SimulationFailedError(str(failure)) from None
-    constants, rows = predicted.compared(kind, measurements, ranks)
     document = _document(kind, ranks, constants, rows)
     return document, _text(document)
 
@@ -93,7 +93,7 @@ def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) 
             "wrong": row.measured.wrong,
             "algorithm_bandwidth_bytes_per_s": row.measured.size / row.measured.time_s,
             "bus_bandwidth_bytes_per_s": factor * row.measured.size / row.measured.time_s,
-            "algorithm": _algorithm(kind, ranks, row.measured.size),
+            "algorithm": row.measured.chosen.name,
             "predicted_s": row.predicted_s,
             "error": row.error,
             "is_fitted_on": row.is_fitted_on,
@@ -108,12 +108,6 @@ def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) 
         "fitted_mean": sum(fitted) / len(fitted),
     }
     return document
-
-
-def _algorithm(kind: str, ranks: int, size: int) -> str:
-    from syncline.runtime.predicted import algorithm
-
-    return algorithm(kind, ranks, size)[0]
 
 
 def _warnings(ranks: int, rows: Sequence[Row]) -> list[str]:

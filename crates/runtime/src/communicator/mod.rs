@@ -6,15 +6,20 @@ mod peers;
 pub use group::{Operation, run};
 
 use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::executor;
 use crate::executor::exchange::Line;
 use crate::executor::ports::Ports;
 use crate::plan::Verified;
 use crate::plan::library::Library;
 use crate::plan::planner::{self, Answer, Wish};
+use crate::transport::ring::{SLOT_BYTES, SLOTS};
 use crate::transport::shared::Segment;
 use crate::transport::tcp::Network;
+use crate::value::DataType;
+use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use syncline_collective::Kind;
 
 /// A rank of a communicator.
 pub struct Communicator {
@@ -45,6 +50,21 @@ struct Collectives {
     library: Library,
     /// The number of the next one.
     next: u32,
+}
+
+/// How a collective is carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chosen {
+    /// The name of the plan: that of the algorithm, if it is one of the library's own.
+    pub name: String,
+    /// Bytes that go through the plan at a time: of the vector or, where ranks have shares of it, of each share.
+    pub chunk_bytes: u64,
+    /// How many such chunks there are.
+    pub chunks: u32,
+    /// Messages that a connection of two ranks holds.
+    pub slots: u32,
+    /// The most bytes of a message.
+    pub slot_bytes: usize,
 }
 
 impl Communicator {
@@ -99,6 +119,20 @@ impl Communicator {
     /// How this rank reaches each other one, by rank.
     pub fn transports(&self) -> &[&'static str] {
         &self.transports
+    }
+
+    /// How a collective of `count` elements (of a share, where ranks have shares) would be carried out. No message is sent.
+    ///
+    /// # Errors
+    /// A [`Failure`], as for the call itself.
+    pub fn chosen(&self, kind: Kind, root: u32, count: u64, data_type: DataType) -> Result<Chosen, Failure> {
+        if self.process != std::process::id() {
+            return Err(Failure::new(Cause::Argument, "a communicator cannot be used in a forked process"));
+        }
+        let element = data_type.size() as u32;
+        let plan = locked(&self.collectives).library.plan(kind, root, self.ranks, count * u64::from(element))?;
+        let (chunk_bytes, chunks) = executor::chunks(&plan, self.rank, count, element);
+        Ok(Chosen { name: plan.name().into(), chunk_bytes, chunks, slots: SLOTS, slot_bytes: SLOT_BYTES })
     }
 
     /// What the planner says of its plans, if it was asked for some.

@@ -13,7 +13,7 @@ use std::env;
 use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// What the planner is asked for, by its names. Of rooted collectives, those of the first rank.
@@ -115,19 +115,26 @@ impl Wish {
         let mut command = self.planner();
         let wanted = self.gpus.clone().or_else(|| addresses.map(str::to_owned)).unwrap_or_else(|| first(ranks));
         command.args(["topology", "detect", "--json", "--gpus", &wanted]);
-        let found: Detected = serde_json::from_str(&said(command)?)
+        let found: Detected = serde_json::from_str(&started(command).and_then(ended)?)
             .map_err(|error| format!("what {} has detected cannot be read: {error}", self.command))?;
         let Some(links) = &found.trees_links else { return Err(format!("{}: {}", found.source, found.reason)) };
-        let content = memory(&found.content).map_err(|error| format!("a topology cannot be handed over: {error}"))?;
         let topology = ["--topology-file", "-", "--links", links];
         let gpus = found.gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let asked = Asked { name: &found.source, topology: &topology, content: Some(content), gpus: &gpus };
+        let asked = Asked { name: &found.source, topology: &topology, content: Some(&found.content), gpus: &gpus };
         let plans = self.plans(&asked)?;
         Ok(Answer { plans, may_fail: true, note: format!("trees by {}, GPUs {gpus}: {}", found.source, found.reason) })
     }
 
     fn plans(&self, asked: &Asked<'_>) -> Result<Vec<String>, String> {
-        let plans = COLLECTIVES.iter().map(|collective| self.plan(collective, asked)).collect::<Result<Vec<_>, _>>()?;
+        let started: Vec<_> = COLLECTIVES.iter().map(|collective| self.start(collective, asked)).collect();
+        // All are waited for, whatever comes of the first ones.
+        let plans: Vec<Result<String, String>> = started.into_iter().map(|started| started.and_then(ended)).collect();
+        let named = |(plan, collective): (Result<String, String>, &&str)| {
+            plan.map_err(|what| {
+                format!("the planner ({}) found no {collective} for {}: {what}", self.command, asked.name)
+            })
+        };
+        let plans = plans.into_iter().zip(&COLLECTIVES).map(named).collect::<Result<Vec<_>, _>>()?;
         let bytes: usize = plans.iter().map(String::len).sum();
         if 2 * bytes > EXCHANGE_BYTES {
             return Err(format!("the plans for {} have {bytes} bytes, too many to tell the other ranks", asked.name));
@@ -135,24 +142,20 @@ impl Wish {
         Ok(plans)
     }
 
-    fn plan(&self, collective: &str, asked: &Asked<'_>) -> Result<String, String> {
+    fn start(&self, collective: &str, asked: &Asked<'_>) -> Result<Child, String> {
         let mut command = self.planner();
         command.arg("trees").args(asked.topology).args(["--gpus", asked.gpus, "--collective", collective]);
         command.args(["--size", SIZE, "--format", "plan"]);
-        let failed =
-            |what: String| format!("the planner ({}) found no {collective} for {}: {what}", self.command, asked.name);
-        if let Some(content) = &asked.content {
-            // The planner reads from where the last one has stopped.
-            let again = content.try_clone().and_then(|mut file| file.rewind().map(|()| file));
-            command.stdin(again.map_err(|error| failed(error.to_string()))?);
+        if let Some(content) = asked.content {
+            command.stdin(memory(content).map_err(|error| format!("a topology cannot be handed over: {error}"))?);
         }
-        said(command).map_err(failed)
+        started(command)
     }
 
     fn planner(&self) -> Command {
         let mut command = Command::new(&self.command);
         // It is a program of its own: what is preloaded here is not for it.
-        command.env_remove("LD_PRELOAD").stdin(Stdio::null());
+        command.env_remove("LD_PRELOAD").stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 }
@@ -164,7 +167,7 @@ struct Asked<'a> {
     /// How the planner is told of it.
     topology: &'a [&'a str],
     /// What it reads.
-    content: Option<File>,
+    content: Option<&'a str>,
     gpus: &'a str,
 }
 
@@ -173,10 +176,14 @@ fn first(ranks: u32) -> String {
     format!("0-{}", ranks - 1)
 }
 
-/// What a command says, or why it fails.
-fn said(mut command: Command) -> Result<String, String> {
-    match command.output() {
-        Err(error) => Err(format!("{} cannot be run: {error}", command.get_program().display())),
+fn started(mut command: Command) -> Result<Child, String> {
+    command.spawn().map_err(|error| format!("{} cannot be run: {error}", command.get_program().display()))
+}
+
+/// What a command has said when it has ended, or why it has failed.
+fn ended(child: Child) -> Result<String, String> {
+    match child.wait_with_output() {
+        Err(error) => Err(error.to_string()),
         Ok(output) if !output.status.success() => {
             let said = String::from_utf8_lossy(&output.stderr);
             Err(said.lines().map(str::trim).collect::<Vec<_>>().join("; "))
@@ -185,10 +192,11 @@ fn said(mut command: Command) -> Result<String, String> {
     }
 }
 
-/// A file in memory with a text. A pipe could break, and the signal end the program.
+/// A file in memory with a text, at its beginning. A pipe could break, and the signal end the program.
 fn memory(text: &str) -> std::io::Result<File> {
     let mut file = File::from(rustix::fs::memfd_create("syncline-topology", rustix::fs::MemfdFlags::CLOEXEC)?);
     file.write_all(text.as_bytes())?;
+    file.rewind()?;
     Ok(file)
 }
 
