@@ -4,6 +4,7 @@ use crate::abi::{Comm, UniqueIdBytes, result};
 use crate::entry::{enter, not_null};
 use crate::error::Error;
 use crate::group;
+use crate::host::Settings;
 use crate::jobs::{Job, Way};
 use crate::nccl::OwnedConfig;
 use crate::registry::{Executor, Member, find_member};
@@ -58,7 +59,7 @@ unsafe extern "C" fn synclineCommInit(
         }
         let library = library(&wish, place.1)?;
         let member = Member::register(Some(place))?;
-        let way = Way::Host { id, options, library };
+        let way = Way::Host { id, settings: Settings { options, library } };
         let done = group::make(vec![Job::new(Some(member.clone()), way, OwnedConfig::default())]);
         if done.is_ok() {
             // SAFETY: as above.
