@@ -30,8 +30,6 @@ pub struct Communicator {
     network: Option<Network>,
     /// The segment with the bell of this rank.
     segment: Arc<Segment>,
-    /// The process that has joined.
-    process: u32,
     is_aborted: AtomicBool,
     /// How the rank reaches each peer.
     transports: Vec<&'static str>,
@@ -96,7 +94,6 @@ impl Communicator {
             session,
             network,
             segment,
-            process: std::process::id(),
             is_aborted: AtomicBool::new(false),
             transports,
             neighbours,
@@ -126,9 +123,7 @@ impl Communicator {
     /// # Errors
     /// A [`Failure`], as for the call itself.
     pub fn chosen(&self, kind: Kind, root: u32, count: u64, data_type: DataType) -> Result<Chosen, Failure> {
-        if self.process != std::process::id() {
-            return Err(Failure::new(Cause::Argument, "a communicator cannot be used in a forked process"));
-        }
+        self.session.usable()?;
         let element = data_type.size() as u32;
         let plan = locked(&self.collectives).library.plan(kind, root, self.ranks, count * u64::from(element))?;
         let (chunk_bytes, chunks) = executor::chunks(&plan, self.rank, count, element);
