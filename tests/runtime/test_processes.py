@@ -204,13 +204,17 @@ def test_a_rank_that_stops_or_dies_is_named_on_all_others(sign: signal.Signals, 
         assert expected in answer
 
 
-def test_measurements_stand_beside_predictions(syncline_command: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "shares"), [("all-reduce", 1), ("all-gather", 2)])
+def test_measurements_stand_beside_predictions(
+    syncline_command: Command, tmp_path: Path, kind: str, shares: int
+) -> None:
     page = tmp_path / "measured.html"
-    what = ["bench", "all-reduce", "--execute", "--sizes", "1KiB:64KiB:x2", "--html", str(page), "--json"]
+    what = ["bench", kind, "--execute", "--sizes", "1KiB:64KiB:x2", "--html", str(page), "--json"]
     ended = syncline_command(*what)
     assert ended.status == 0, ended.err
     rows = json.loads(ended.out)["rows"]
     assert [row["size_bytes"] for row in rows] == [2**power for power in range(10, 17)]
+    assert [row["count"] for row in rows] == [2**power // 4 // shares for power in range(10, 17)]
     assert all(row["wrong"] == 0 and row["time_s"] > 0 and row["predicted_s"] > 0 for row in rows)
     assert [row["is_fitted_on"] for row in rows] == [True, False] * 3 + [True]
     assert all(row["error"] == pytest.approx(row["predicted_s"] / row["time_s"] - 1) for row in rows)
@@ -310,3 +314,14 @@ def test_a_plan_of_a_file_is_told_by_its_name_and_not_predicted(syncline_command
     case = predicted.Case("all-reduce", 1 << 20, library.Chosen(answers[0][0], 1, 1, 4, 1))
     with pytest.raises(RuntimeFailure, match="'all-reduce trees of dgx1v' is none of the library's own"):
         predicted.times([case], 3, predicted.Constants(1e-6, 1e-10, 1e-10))
+
+
+def leaving(rank: int, size: int) -> None:
+    sys.exit(f"rank {rank} of {size} leaves")
+
+
+def test_what_is_raised_in_a_process_tells_where() -> None:
+    """Also where it is no `Exception`, as what pytest raises."""
+    with pytest.raises(RuntimeError, match="SystemExit: rank 0 of 1 leaves") as raised:
+        processes.each(leaving, 1)
+    assert "in leaving" in raised.value.__notes__[0]

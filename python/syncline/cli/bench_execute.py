@@ -66,7 +66,6 @@ def write(path: Path, document: Document) -> None:
 def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) -> Document:
     from syncline import results
     from syncline.software import printing
-    from syncline.software.sizes import ELEMENT_BYTES
     from syncline.software.wire import bus_factor
 
     factor = float(bus_factor(kind, ranks))
@@ -86,7 +85,7 @@ def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) 
     document["rows"] = [
         {
             "size_bytes": row.measured.size,
-            "count": row.measured.size // ELEMENT_BYTES,
+            "count": printing.count(kind, ranks, row.measured.size),
             "type": "float",
             "time_s": row.measured.time_s,
             "least_s": row.measured.least_s,
