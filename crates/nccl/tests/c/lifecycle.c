@@ -165,6 +165,7 @@ static void one_thread(struct seat seat) {
         for (int rank = 0; rank < ranks; rank++) OK(ncclCommDestroy(comms[which][rank]));
         OK(ncclGroupEnd());
     }
+    for (int rank = 0; rank < ranks; rank++) free(vectors[rank]);
 }
 
 /* Arguments that are refused. The communicator works on. */
