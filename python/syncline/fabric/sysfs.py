@@ -16,9 +16,14 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
+from syncline import inputs
+from syncline.errors import InputError
+
 GPU_CLASSES: Final = ("0x0300", "0x0302")
 NVIDIA: Final = "0x10de"
 MOST_DEVICES: Final = 65_536
+MOST_BYTES: Final = 4096
+"""What a file of the kernel has at most: a page."""
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _SPEED = re.compile(r"([0-9]+(?:\.[0-9]+)?) GT/s")
@@ -106,6 +111,6 @@ def _cpu(root: Path) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="ascii").strip()[:200]
-    except (OSError, ValueError):
+        return inputs.read_bytes(path, str(path), MOST_BYTES).decode("ascii").strip()
+    except (InputError, UnicodeDecodeError):
         return ""
