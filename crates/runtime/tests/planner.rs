@@ -29,6 +29,20 @@ fn wish(topology: Topology, gpus: Option<&str>, script: &Path) -> Wish {
 }
 
 #[test]
+fn a_machine_is_detected_where_all_ranks_have_gpus_unless_something_else_is_said() {
+    let gpus = ["0000:07:00.0", "0000:0a:00.0"].map(|address| Some(address.to_owned()));
+    let all = Topology::Detected(Some("0000:07:00.0,0000:0a:00.0".into()));
+    let said = |word: &str, gpus: &[Option<String>]| Topology::of(Some(word.into()), gpus);
+    assert_eq!(Topology::of(None, &gpus), Some(all.clone()));
+    assert_eq!(Topology::of(None, &[gpus[0].clone(), None]), None);
+    assert_eq!(Topology::of(None, &[]), None);
+    assert_eq!(said("detect", &gpus), Some(all));
+    assert_eq!(said("detect", &[None, None]), Some(Topology::Detected(None)));
+    assert_eq!(said("none", &gpus), None);
+    assert_eq!(said("dgx1v", &gpus), Some(Topology::Given("dgx1v".into())));
+}
+
+#[test]
 fn a_machine_is_detected_once_for_its_gpus() {
     let (script, notes) = planner("once", DETECTED);
     let addresses = "0000:86:00.0,0000:07:00.0,0000:85:00.0";

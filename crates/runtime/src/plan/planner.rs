@@ -22,6 +22,8 @@ const COLLECTIVES: [&str; 5] = ["all-reduce", "all-gather", "reduce-scatter", "b
 const SIZE: &str = "16MiB";
 /// What is given in place of a machine's name, to have the machine detected.
 const DETECT: &str = "detect";
+/// The same, to have no trees.
+const NONE: &str = "none";
 
 /// What a user says of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,6 +43,20 @@ pub enum Topology {
     Given(String),
     /// It is detected. If the ranks have GPUs, their PCI addresses, by rank and with commas between.
     Detected(Option<String>),
+}
+
+impl Topology {
+    /// What is meant by a word, or by none, of ranks with GPUs at these PCI addresses.
+    pub fn of(word: Option<String>, gpus: &[Option<String>]) -> Option<Topology> {
+        let addresses: Option<Vec<&str>> = gpus.iter().map(Option::as_deref).collect();
+        let addresses = addresses.filter(|list| !list.is_empty()).map(|list| list.join(","));
+        match word {
+            Some(word) if word == DETECT => Some(Topology::Detected(addresses)),
+            Some(word) if word == NONE => None,
+            Some(word) => Some(Topology::Given(word)),
+            None => addresses.map(|addresses| Topology::Detected(Some(addresses))),
+        }
+    }
 }
 
 /// What the planner has found.
@@ -69,13 +85,7 @@ impl Wish {
     /// are the PCI addresses of the GPUs of the ranks, where they have some: then the machine is detected if it is not given.
     pub fn from_environment(gpus: &[Option<String>]) -> Option<Wish> {
         let text = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let addresses: Option<Vec<&str>> = gpus.iter().map(Option::as_deref).collect();
-        let addresses = addresses.filter(|list| !list.is_empty()).map(|list| list.join(","));
-        let topology = match text("SYNCLINE_TOPOLOGY") {
-            Some(word) if word == DETECT => Topology::Detected(addresses),
-            Some(topology) => Topology::Given(topology),
-            None => Topology::Detected(Some(addresses?)),
-        };
+        let topology = Topology::of(text("SYNCLINE_TOPOLOGY"), gpus)?;
         let (gpus, command) = (text("SYNCLINE_GPUS"), text("SYNCLINE_PLANNER"));
         Some(Wish { topology, gpus, command: command.unwrap_or_else(|| "syncline".into()) })
     }
