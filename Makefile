@@ -1,7 +1,7 @@
 # make demo           the main study, from a fresh clone to its report
 # make test           formatting, lints, types and all tests
 # make test-torch     the tests that need PyTorch, with a Python that has it: PYTHON_TORCH, of the same version as .venv
-# make test-sanitize  the collective library and C programs that use it, with the address sanitizer; needs a nightly Rust
+# make test-sanitize  the collective library with the address sanitizer, which needs a nightly Rust
 # make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
@@ -49,8 +49,9 @@ test-torch: $(VENV)/.engine $(LIBRARY)
 	PYTHONPATH=python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
 	  $(PYTHON_TORCH) -m pytest -m torch --numprocesses 0
 
-# Only the library and the C programs are instrumented, not the test that starts them. The library has no runtime of the sanitizer of its
-# own: it finds that of the program. Libraries that are opened as NCCL's is (RTLD_DEEPBIND) the sanitizer refuses.
+# Only the library and the C programs are instrumented, not the test that starts them. The library has no runtime of
+# the sanitizer of its own: it finds that of the program. Libraries that are opened as NCCL's is (RTLD_DEEPBIND) the
+# sanitizer refuses.
 SANITIZED = $${CARGO_TARGET_DIR:-target}/sanitized
 
 test-sanitize: | tools

@@ -134,8 +134,8 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info); /* since 2.22 */
    (seconds that a call may wait without any progress) and plans (names of files with plans to use). */
 ncclResult_t synclineCommInit(ncclComm_t *comm, int ranks, const ncclUniqueId *id, int rank, const char *options);
 
-/* How a communicator on memory of the host would carry a collective out ("all-reduce", "broadcast", ...), as a text of JSON:
-   name, chunk_bytes, chunks, slots, slot_bytes. count is that of the call; the text has size bytes at most. */
+/* How a communicator on memory of the host would carry a collective out ("all-reduce", "broadcast", ...), as a text of
+   JSON: name, chunk_bytes, chunks, slots, slot_bytes. count is that of the call; the text has size bytes at most. */
 ncclResult_t synclineCommPlan(ncclComm_t comm, const char *collective, size_t count, ncclDataType_t type, int root,
                               char *text, size_t size);
 

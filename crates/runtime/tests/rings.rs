@@ -169,8 +169,8 @@ impl Io {
         }
     }
 
-    /// What the thread does when it has nothing to do. It sleeps until the descriptor is readable, which hands nothing over but the
-    /// wish; the model checker finds the schedule in which that never comes as a deadlock of this loop.
+    /// What the thread does when it has nothing to do. It sleeps until the descriptor is readable, which hands nothing
+    /// over but the wish; the model checker finds the schedule in which that never comes as a deadlock of this loop.
     fn wait(&self) {
         if self.wake.lie_down() {
             while self.event.load(Ordering::Relaxed) == 0 {

@@ -69,12 +69,12 @@ unsafe extern "C" fn synclineCommInit(
     })
 }
 
-/// Tells how a communicator on memory of the host would carry a collective out, as a text of JSON: `name` (of the algorithm or the plan),
-/// `chunk_bytes` and `chunks` (of the vector or, where ranks have shares, of a share), `slots` and `slot_bytes` (what a connection of
-/// two ranks holds). No message is sent, so that one rank may ask alone.
+/// Tells how a communicator on memory of the host would carry a collective out, as a text of JSON: `name` (of the
+/// algorithm or the plan), `chunk_bytes` and `chunks` (of the vector or, where ranks have shares, of a share), `slots`
+/// and `slot_bytes` (what a connection of two ranks holds). No message is sent, so that one rank may ask alone.
 ///
-/// `collective` is a name such as `all-reduce`, `count` as in the call itself, `root` counts for rooted ones. The text is written to `text`,
-/// which has room for `size` bytes.
+/// `collective` is a name such as `all-reduce`, `count` as in the call itself, `root` counts for rooted ones. The text
+/// is written to `text`, which has room for `size` bytes.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn synclineCommPlan(
     comm: Comm,

@@ -119,8 +119,8 @@ static void different(struct seat seat) {
 
 static int is_forked;
 
-/* Asked by the address sanitizer before it looks for leaks at the end of a process. In a forked child all that belonged to threads of
-   the parent is lost, as they do not exist there. */
+/* Asked by the address sanitizer before it looks for leaks at the end of a process. In a forked child all that belonged
+   to threads of the parent is lost, as they do not exist there. */
 int __lsan_is_turned_off(void) { return is_forked; }
 
 /* A forked child cannot use the communicator but one of its own, and the parent goes on, also after the child has ended. */

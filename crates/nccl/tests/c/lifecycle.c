@@ -273,8 +273,8 @@ static const char *plan(ncclComm_t comm, const char *collective, size_t count) {
     return text;
 }
 
-/* What a split keeps of the communicator that it is made from: the timeout, and plans for as many ranks. SYNCLINE_TIMEOUT
-   is far longer, and the environment names a file with a plan for all ranks. */
+/* What a split keeps of the communicator that it is made from: the timeout, and plans for as many ranks.
+   SYNCLINE_TIMEOUT is far longer, and the environment names a file with a plan for all ranks. */
 static void split_keeps(struct seat seat) {
     ncclComm_t comm, same, part;
     char options[4096];

@@ -18,7 +18,8 @@ pub fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library that is tested: the one that the environment names (`TESTED_LIBRARY`), or which cargo has built next to this program.
+/// The library that is tested: the one that the environment names (`TESTED_LIBRARY`), or which cargo has built next to
+/// this program.
 pub fn library() -> PathBuf {
     if let Some(named) = env::var_os("TESTED_LIBRARY") {
         return named.into();

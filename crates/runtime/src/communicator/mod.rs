@@ -118,7 +118,8 @@ impl Communicator {
         &self.transports
     }
 
-    /// How a collective of `count` elements (of a share, where ranks have shares) would be carried out. No message is sent.
+    /// How a collective of `count` elements (of a share, where ranks have shares) would be carried out. No message is
+    /// sent.
     ///
     /// # Errors
     /// A [`Failure`], as for the call itself.
@@ -175,8 +176,8 @@ impl Communicator {
     }
 }
 
-/// The plans of the planner, if any rank wants some, and what it says of them. The first rank that does asks for all. `gpus` are the PCI
-/// addresses of the ranks' GPUs, where they have some.
+/// The plans of the planner, if any rank wants some, and what it says of them. The first rank that does asks for all.
+/// `gpus` are the PCI addresses of the ranks' GPUs, where they have some.
 fn planned(
     session: &Session,
     gpus: &[Option<String>],

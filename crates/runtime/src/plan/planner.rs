@@ -1,9 +1,9 @@
 //! Plans for the machine at hand, which the planner finds.
 //!
-//! The planner is the command `syncline`: it knows machines and topology files, detects the machine that it runs on (`syncline
-//! topology detect`), and packs spanning trees for the GPUs that take part (`syncline trees`). One rank asks it when the
-//! communicator is made, and tells the others. So there is one planner, and whoever wants to know why a plan is as it is asks the
-//! same command.
+//! The planner is the command `syncline`: it knows machines and topology files, detects the machine that it runs on
+//! (`syncline topology detect`), and packs spanning trees for the GPUs that take part (`syncline trees`). One rank asks
+//! it when the communicator is made, and tells the others. So there is one planner, and whoever wants to know why a
+//! plan is as it is asks the same command.
 
 use super::Verified;
 use crate::bootstrap::{Cause, EXCHANGE_BYTES, Failure};
@@ -81,8 +81,9 @@ struct Detected {
 }
 
 impl Wish {
-    /// What the environment says: `SYNCLINE_TOPOLOGY`, `SYNCLINE_GPUS` and `SYNCLINE_PLANNER` (`syncline` unless given). `gpus`
-    /// are the PCI addresses of the GPUs of the ranks, where they have some: then the machine is detected if it is not given.
+    /// What the environment says: `SYNCLINE_TOPOLOGY`, `SYNCLINE_GPUS` and `SYNCLINE_PLANNER` (`syncline` unless
+    /// given). `gpus` are the PCI addresses of the GPUs of the ranks, where they have some: then the machine is
+    /// detected if it is not given.
     pub fn from_environment(gpus: &[Option<String>]) -> Option<Wish> {
         let text = |name| env::var(name).ok().filter(|value| !value.is_empty());
         let topology = Topology::of(text("SYNCLINE_TOPOLOGY"), gpus)?;

@@ -1,8 +1,8 @@
 //! How the I/O thread of a communicator is asked to look again.
 //!
-//! A word says whether the thread sleeps, runs, or has been asked. Who asks has to wake the thread only if it sleeps, so that asking
-//! costs no system call while it runs. All uses of the word read and write it at once, each taking what the one before has put
-//! there: so the thread sees what was done before it was asked, although it was not woken.
+//! A word says whether the thread sleeps, runs, or has been asked. Who asks has to wake the thread only if it sleeps,
+//! so that asking costs no system call while it runs. All uses of the word read and write it at once, each taking what
+//! the one before has put there: so the thread sees what was done before it was asked, although it was not woken.
 
 use super::ring::Word;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -140,8 +140,8 @@ fn rank() {
     println!("\nfailed {}", serde_json::to_string(&failure).unwrap());
 }
 
-/// Uses the session in a forked child, which stays for 5 s, and goes on. The child drops it, which closes its copy of the
-/// socket, or keeps it.
+/// Uses the session in a forked child, which stays for 5 s, and goes on. The child drops it, which closes its copy of
+/// the socket, or keeps it.
 fn fork_and_go_on(session: Session, drops: bool) {
     // SAFETY: the child calls nothing that another thread may hold a lock of.
     if unsafe { fork() } == 0 {
