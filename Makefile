@@ -1,6 +1,7 @@
 # make demo           the main study, from a fresh clone to its report
 # make test           formatting, lints, types and all tests
 # make test-torch     the tests that need PyTorch, with a Python that has it: PYTHON_TORCH, of the same version as .venv
+# make test-sanitize  the collective library with the address sanitizer, which needs a nightly Rust
 # make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
@@ -19,11 +20,13 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(filter-out crates/runtime
 LIBRARY := python/syncline/libsyncline_nccl.so
 LIBRARY_SOURCES := Cargo.toml Cargo.lock $(filter crates/core/% crates/topology/% crates/collective/% crates/runtime/% crates/nccl/%,$(RUST_FILES))
 
+HOST = $(shell rustc -vV | sed -n 's/^host: //p')
+
 PYTHON_TORCH ?= python3
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch library fuzz bench validation reproduction tools
+.PHONY: demo test test-torch test-sanitize library fuzz bench validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -46,6 +49,19 @@ test-torch: $(VENV)/.engine $(LIBRARY)
 	  echo "$(PYTHON_TORCH) has no PyTorch. Name a Python that has: make test-torch PYTHON_TORCH=/path/to/python" >&2; exit 1; }
 	PYTHONPATH=python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
 	  $(PYTHON_TORCH) -m pytest -m torch --numprocesses 0
+
+# Only the library and the C programs are instrumented, not the test that starts them. The library has no runtime of
+# the sanitizer of its own: it finds that of the program. Libraries that are opened as NCCL's is (RTLD_DEEPBIND) the
+# sanitizer refuses.
+SANITIZED = $${CARGO_TARGET_DIR:-target}/sanitized
+
+test-sanitize: | tools
+	@cargo +nightly --version >/dev/null 2>&1 || { \
+	  echo "There is no nightly Rust, which the address sanitizer needs: rustup toolchain install nightly" >&2; exit 1; }
+	RUSTFLAGS=-Zsanitizer=address cargo +nightly build --quiet -p syncline-nccl --target $(HOST) --target-dir $(SANITIZED)
+	C_FLAGS="-g -fsanitize=address,undefined -fno-sanitize-recover=undefined -static-libasan" \
+	  TESTED_LIBRARY=$$(realpath $(SANITIZED))/$(HOST)/debug/libsyncline_nccl.so \
+	  cargo test --quiet -p syncline-nccl --test programs -- --skip forwarding::
 
 fuzz: $(VENV)/.engine
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --record

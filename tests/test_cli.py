@@ -410,7 +410,19 @@ class TestOtherCommands:
         assert syncline_command("--version").out.strip() == syncline.__version__
 
     @pytest.mark.parametrize(
-        "command", ["", "run", "check", "collective", "reproduce", "report", "schema", "topology", "topology show"]
+        "command",
+        [
+            "",
+            "run",
+            "check",
+            "collective",
+            "reproduce",
+            "report",
+            "schema",
+            "topology",
+            "topology show",
+            "topology detect",
+        ],
     )
     def test_help_leads_with_examples(self, syncline_command: Command, command: str) -> None:
         ended = syncline_command(*command.split(), "--help")

@@ -13,6 +13,7 @@ import typer
 import syncline
 from support.command import Ended
 from support.experiments import SMALL
+from support.topologies import dgx1_xml
 from syncline import cli
 
 Command = Callable[..., Ended]
@@ -41,6 +42,7 @@ EXAMPLES: dict[str, list[str]] = {
     "report": ["run"],
     "schema": ["figure"],
     "topology show": ["Ring(4)"],
+    "topology detect": ["--nccl-file", "nccl.xml"],
 }
 """What each command is given. A command that is missing here fails the test."""
 
@@ -73,6 +75,7 @@ def folder(tmp_path: Path, syncline_command: Command, monkeypatch: pytest.Monkey
     operator = {"name": "fc", "op": "linear", "layer": "fc", "inputs": [[2, 4]], "output": [2, 4], "weight": [4, 4]}
     module = {"format": "syncline-fx", "version": 1, "operators": [{**operator, "parameters": 16, "element": 4}]}
     (tmp_path / "module.json").write_text(json.dumps(module))
+    (tmp_path / "nccl.xml").write_text(dgx1_xml())
     assert syncline_command("run", "short.yaml", "--out", "run").status == 0
     return tmp_path
 

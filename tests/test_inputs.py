@@ -32,6 +32,7 @@ READERS: dict[str, list[str]] = {
     "figure": ["figure", "FILE"],
     "sweep of a figure": ["figure", "sweep.figure.yaml"],
     "topology": ["topology", "show", "FILE"],
+    "topology that is detected": ["topology", "detect", "--nccl-file", "FILE", "--nvidia-smi", "none", "--sys", "."],
     "topology of a collective": ["collective", "all-reduce", "--size", "1MB", "--topology-file", "FILE"],
     "schedule": ["verify", "FILE"],
     "plan of a collective": ["collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)", "--plan", "FILE"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 
 from support import processes
 from support.command import Ended
+from support.topologies import dgx1_xml
 from syncline.runtime import library, measured, predicted
 from syncline.runtime.library import Communicator, DataType, Reduction, RuntimeFailure
 
@@ -202,13 +204,17 @@ def test_a_rank_that_stops_or_dies_is_named_on_all_others(sign: signal.Signals, 
         assert expected in answer
 
 
-def test_measurements_stand_beside_predictions(syncline_command: Command, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "shares"), [("all-reduce", 1), ("all-gather", 2)])
+def test_measurements_stand_beside_predictions(
+    syncline_command: Command, tmp_path: Path, kind: str, shares: int
+) -> None:
     page = tmp_path / "measured.html"
-    what = ["bench", "all-reduce", "--execute", "--sizes", "1KiB:64KiB:x2", "--html", str(page), "--json"]
+    what = ["bench", kind, "--execute", "--sizes", "1KiB:64KiB:x2", "--html", str(page), "--json"]
     ended = syncline_command(*what)
     assert ended.status == 0, ended.err
     rows = json.loads(ended.out)["rows"]
     assert [row["size_bytes"] for row in rows] == [2**power for power in range(10, 17)]
+    assert [row["count"] for row in rows] == [2**power // 4 // shares for power in range(10, 17)]
     assert all(row["wrong"] == 0 and row["time_s"] > 0 and row["predicted_s"] > 0 for row in rows)
     assert [row["is_fitted_on"] for row in rows] == [True, False] * 3 + [True]
     assert all(row["error"] == pytest.approx(row["predicted_s"] / row["time_s"] - 1) for row in rows)
@@ -219,9 +225,109 @@ def test_measurements_stand_beside_predictions(syncline_command: Command, tmp_pa
 
 def test_constants_are_found_from_times_of_the_simulator() -> None:
     true = predicted.Constants(3e-6, 1.5e-10, 2.5e-10)
-    cases = [(kind, size) for kind in ("all-reduce", "all-gather") for size in (1024, 16_384, 262_144, 4 << 20)]
+    sizes = (1024, 16_384, 262_144, 4 << 20)
+    direct = library.Chosen("direct", 1 << 18, 1, 4, 128 << 10)
+    cases = [predicted.Case(kind, size, direct) for kind in ("all-reduce", "all-gather") for size in sizes]
     times = predicted.times(cases, 2, true)
-    rows = [measured.Measurement(*case, time, time, 0) for case, time in zip(cases, times, strict=True)]
+    rows = [
+        measured.Measurement(case.kind, case.size, time, time, 0, direct)
+        for case, time in zip(cases, times, strict=True)
+    ]
     constants, compared = predicted.compared("all-reduce", rows, 2)
     assert constants.vector() == pytest.approx(true.vector(), rel=1e-3)
     assert max(abs(row.error) for row in compared) < 1e-3
+
+
+def test_the_machine_is_detected(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The planner is the command line. In place of plans that are not used here it gives any other, as a search takes
+    time.
+    """
+    file, planner = tmp_path / "nccl.xml", tmp_path / "planner"
+    file.write_text(dgx1_xml())
+    plan = Path(__file__).parents[2] / "crates/runtime/tests/plans/msccl-gather-direct.json"
+    real = f'exec {Path(sys.executable).with_name("syncline")} "$@"'
+    planner.write_text(f'#!/bin/sh\ncase "$*" in topology*|*all-reduce*) {real};; *) exec cat {plan};; esac\n')
+    planner.chmod(0o755)
+    environment = {
+        "NCCL_TOPO_FILE": str(file),
+        "SYNCLINE_TOPOLOGY": "detect",
+        "SYNCLINE_GPUS": "1,4,5",
+        "SYNCLINE_PLANNER": str(planner),
+        "SYNCLINE_DEBUG": "info",
+    }
+    elements = 100_000
+    own = processes.ranks(summed, 3, elements)[0].tobytes()
+    results = processes.ranks(summed, 3, elements, environment=environment)
+    assert "trees by NCCL_TOPO_FILE, GPUs 1,4,5: NVLinks join the GPUs unequally" in capfd.readouterr().err
+    # They are not summed in the order of the library's own all-reduce.
+    assert results[0].tobytes() == results[1].tobytes() != own
+    # What is detected is of no use: the library's own algorithms serve.
+    file.write_text("nothing")
+    results = processes.ranks(summed, 3, elements, environment=environment)
+    assert "no trees: " in capfd.readouterr().err
+    assert results[0].tobytes() == own
+
+
+def chosen(communicator: Communicator) -> list[tuple[str, int]]:
+    """The names and numbers of chunks for collectives and counts of float32."""
+    wanted = [
+        ("all-reduce", 1000),
+        ("all-reduce", 4 << 20),
+        ("all-gather", 4 << 20),
+        ("broadcast", 100),
+        ("broadcast", 4 << 20),
+        ("reduce", 1 << 18),
+        ("all-to-all", 1 << 18),
+    ]
+    answers = [communicator.chosen(kind, count, DataType.FLOAT32) for kind, count in wanted]
+    for (_, count), answer in zip(wanted, answers, strict=True):
+        assert answer.chunks == -(-4 * count // answer.chunk_bytes)
+        assert (answer.slots, answer.slot_bytes) == (4, 128 << 10)
+    with pytest.raises(RuntimeFailure, match='collective is "sum"; accepted: all-reduce, reduce-scatter'):
+        communicator.chosen("sum", 1, DataType.FLOAT32)
+    with pytest.raises(RuntimeFailure, match="root is 3; accepted: 0 to 2"):
+        communicator.chosen("reduce", 1, DataType.FLOAT32, 3)
+    return [(answer.name, answer.chunks) for answer in answers]
+
+
+def test_the_library_tells_what_it_chooses() -> None:
+    """Chunks of a direct all-reduce of 16 MiB: three blocks of 128 KiB each, at most, rounded to whole elements."""
+    large, chain = 4 << 22, "chain"
+    most = 3 * (128 << 10)
+    answers = processes.ranks(chosen, 3)
+    assert answers[0] == answers[1] == answers[2]
+    names = [name for name, _ in answers[0]]
+    assert names == ["direct", "direct", "direct", "halving-doubling", chain, chain, "direct"]
+    counts = [count for _, count in answers[0]]
+    assert counts[0] == 1
+    assert counts[1] >= large / most
+    assert counts[4] == large // (128 << 10)
+
+
+def of_plan(communicator: Communicator, identity: bytes, plan: str) -> tuple[str, int]:
+    planned = Communicator(identity, communicator.rank, communicator.ranks, plans=[Path(plan)])
+    answer = planned.chosen("all-reduce", 1 << 20, DataType.FLOAT32)
+    planned.close()
+    return answer.name, answer.slots
+
+
+def test_a_plan_of_a_file_is_told_by_its_name_and_not_predicted(syncline_command: Command, tmp_path: Path) -> None:
+    plan = tmp_path / "trees.json"
+    what = ["trees", "--machine", "dgx1v", "--gpus", "1,4,5", "--collective", "all-reduce", "--format", "plan"]
+    assert syncline_command(*what, "-o", str(plan)).status == 0
+    answers = processes.ranks(of_plan, 3, library.new_identity(), str(plan))
+    assert answers == [("all-reduce trees of dgx1v", 4)] * 3
+    case = predicted.Case("all-reduce", 1 << 20, library.Chosen(answers[0][0], 1, 1, 4, 1))
+    with pytest.raises(RuntimeFailure, match="'all-reduce trees of dgx1v' is none of the library's own"):
+        predicted.times([case], 3, predicted.Constants(1e-6, 1e-10, 1e-10))
+
+
+def leaving(rank: int, size: int) -> None:
+    sys.exit(f"rank {rank} of {size} leaves")
+
+
+def test_what_is_raised_in_a_process_tells_where() -> None:
+    """Also where it is no `Exception`, as what pytest raises."""
+    with pytest.raises(RuntimeError, match="SystemExit: rank 0 of 1 leaves") as raised:
+        processes.each(leaving, 1)
+    assert "in leaving" in raised.value.__notes__[0]

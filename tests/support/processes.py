@@ -69,6 +69,6 @@ def _member(outlet: Connection, body: Body, arguments: Sequence[Any], environmen
     try:
         answer = body(*arguments)
     except BaseException as error:  # also what pytest raises where something was expected
-        error.add_note(traceback.format_exc())
-        answer = RuntimeError(*error.args) if not isinstance(error, Exception) else error
+        answer = error if isinstance(error, Exception) else RuntimeError(f"{type(error).__name__}: {error}")
+        answer.add_note(traceback.format_exc())
     outlet.send(answer)

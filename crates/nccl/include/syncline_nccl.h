@@ -134,6 +134,11 @@ ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info); /* since 2.22 */
    (seconds that a call may wait without any progress) and plans (names of files with plans to use). */
 ncclResult_t synclineCommInit(ncclComm_t *comm, int ranks, const ncclUniqueId *id, int rank, const char *options);
 
+/* How a communicator on memory of the host would carry a collective out ("all-reduce", "broadcast", ...), as a text of
+   JSON: name, chunk_bytes, chunks, slots, slot_bytes. count is that of the call; the text has size bytes at most. */
+ncclResult_t synclineCommPlan(ncclComm_t comm, const char *collective, size_t count, ncclDataType_t type, int root,
+                              char *text, size_t size);
+
 /* Each function of NCCL has a second name, for profilers that offer the first: pncclAllReduce and so on. */
 ncclResult_t pncclGetVersion(int *version);
 ncclResult_t pncclAllReduce(const void *send, void *recv, size_t count, ncclDataType_t type, ncclRedOp_t op,

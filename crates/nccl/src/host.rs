@@ -10,12 +10,29 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use syncline_collective::Kind;
 use syncline_runtime::bootstrap::{Failure, Options, UniqueId};
-use syncline_runtime::communicator::{Communicator, Operation};
+use syncline_runtime::communicator::{Chosen, Communicator, Operation};
+use syncline_runtime::plan::library::Library;
 use syncline_runtime::value::{Arithmetic, DataType, Reduction, Scalar};
+
+/// What a communicator is made with, apart from its ranks. Those that are split from it get the same.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) options: Options,
+    /// The plans that were given: each serves communicators of its number of ranks.
+    pub(crate) library: Library,
+}
+
+impl Settings {
+    /// Those of the environment.
+    pub(crate) fn from_environment() -> Result<Settings, Failure> {
+        Ok(Settings { options: Options::from_environment()?, library: Library::default() })
+    }
+}
 
 /// A communicator on memory of the host.
 pub(crate) struct Host {
     communicator: Arc<Communicator>,
+    settings: Settings,
 }
 
 /// The arguments of a collective, as the program has passed them.
@@ -34,8 +51,12 @@ pub(crate) struct Asked {
 }
 
 impl Host {
-    pub(crate) fn new(communicator: Arc<Communicator>) -> Host {
-        Host { communicator }
+    pub(crate) fn new(communicator: Arc<Communicator>, settings: Settings) -> Host {
+        Host { communicator, settings }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     pub(crate) fn communicator(&self) -> &Arc<Communicator> {
@@ -84,6 +105,21 @@ impl Host {
         };
         // SAFETY: the caller's promise; null buffers are those of ranks that have none, or of calls without elements.
         unsafe { group::call(member, &self.communicator, operation) }
+    }
+
+    /// How a collective would be carried out.
+    pub(crate) fn chosen(&self, name: &str, count: usize, data_type_code: c_int, root: c_int) -> Result<Chosen, Error> {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+        let kind = kind.ok_or_else(|| {
+            let names: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
+            Error::argument("collective", format_args!("{name:?}"), &names.join(", "))
+        })?;
+        let ranks = self.communicator.ranks();
+        let data_type = data_type(data_type_code)?;
+        check_count(count, data_type, ranks as usize)?;
+        let root = if kind.is_rooted() { rank("root", root, ranks)? } else { 0 };
+        let chosen = self.communicator.chosen(kind, root, count as u64, data_type);
+        chosen.map_err(|failure| Error::of_failure(&failure, self.communicator.rank()))
     }
 
     /// A message to a rank, if `from` is given, or from one, if `into` is.
@@ -221,13 +257,8 @@ fn with_color(wishes: &[Wish], color: c_int) -> Vec<u32> {
 
 /// Splits: all ranks of the parent tell their color and key, and the first rank of each color sends an id. Nothing
 /// for a rank without color.
-pub(crate) fn split(
-    parent: &Communicator,
-    own: u32,
-    color: c_int,
-    key: c_int,
-    options: &Options,
-) -> Result<Option<Part>, Error> {
+pub(crate) fn split(parent: &Communicator, color: c_int, key: c_int, options: &Options) -> Result<Option<Part>, Error> {
+    let own = parent.rank();
     let ours = |failure: Failure| Error::of_failure(&failure, own);
     let unreadable = |error: serde_json::Error| {
         Error::new(result::INTERNAL, format!("a rank has sent what cannot be read in ncclCommSplit: {error}"))

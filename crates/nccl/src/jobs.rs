@@ -7,7 +7,7 @@
 use crate::abi::{UniqueIdBytes, result};
 use crate::agreement::{Agreed, agree};
 use crate::error::Error;
-use crate::host::{self, Host};
+use crate::host::{self, Host, Settings};
 use crate::log;
 use crate::nccl::{self, Context, OwnedConfig, Slot};
 use crate::registry::{Executor, Member};
@@ -16,9 +16,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use syncline_runtime::bootstrap::{Options, UniqueId};
+use syncline_runtime::bootstrap::UniqueId;
 use syncline_runtime::communicator::Communicator;
-use syncline_runtime::plan::library::Library;
 
 /// A communicator to be made.
 pub(crate) struct Job {
@@ -37,14 +36,14 @@ pub(crate) enum Way {
     /// All ranks join with an id of NCCL's own, which rank 0 has got from it.
     JoinNccl(UniqueIdBytes),
     /// All ranks join with an id, on memory of the host, with settings of their own.
-    Host { id: UniqueId, options: Options, library: Library },
-    /// Ranks of another one with the same color.
-    Split { parent: Arc<Communicator>, parent_rank: u32, color: c_int, key: c_int },
+    Host { id: UniqueId, settings: Settings },
+    /// Ranks of another one with the same color, with its settings.
+    Split { parent: Arc<Communicator>, settings: Settings, color: c_int, key: c_int },
 }
 
 /// What a job has come to after the first part.
 enum Prepared {
-    Host(Arc<Communicator>),
+    Host(Host),
     Nccl(UniqueIdBytes),
     /// The rank has no part in any communicator that a split makes.
     Nothing,
@@ -65,37 +64,37 @@ impl Job {
     }
 
     fn prepare(&self) -> Result<Prepared, Error> {
-        let options = || Options::from_environment().map_err(|failure| Error::of_failure(&failure, 0));
         match &self.way {
             Way::JoinNccl(id) => Ok(Prepared::Nccl(*id)),
             Way::Join(id) => {
                 let Some(member) = &self.member else { return Ok(Prepared::Nothing) };
-                let ((rank, ranks), options) = (member.place(), options()?);
-                match agree(id, rank, ranks, &options)? {
+                let (rank, ranks) = member.place();
+                let settings = Settings::from_environment().map_err(|failure| Error::of_failure(&failure, 0))?;
+                match agree(id, rank, ranks, &settings.options)? {
                     Agreed::Nccl(id) => Ok(Prepared::Nccl(id)),
-                    Agreed::Host(id) => Ok(Prepared::Host(join(&id, rank, ranks, &options, Library::default())?)),
+                    Agreed::Host(id) => Ok(Prepared::Host(join(&id, rank, ranks, settings)?)),
                 }
             }
-            Way::Host { id, options, library } => {
+            Way::Host { id, settings } => {
                 let Some(member) = &self.member else { return Ok(Prepared::Nothing) };
                 let (rank, ranks) = member.place();
-                Ok(Prepared::Host(join(id, rank, ranks, options, library.clone())?))
+                Ok(Prepared::Host(join(id, rank, ranks, settings.clone())?))
             }
-            Way::Split { parent, parent_rank, color, key } => {
-                let options = options()?;
-                let part = host::split(parent, *parent_rank, *color, *key, &options)?;
+            Way::Split { parent, settings, color, key } => {
+                let part = host::split(parent, *color, *key, &settings.options)?;
                 let (Some(part), Some(member)) = (part, &self.member) else { return Ok(Prepared::Nothing) };
                 // The number of ranks was not known when the program got its handle.
                 member.set_place(part.rank, part.ranks);
-                Ok(Prepared::Host(join(&part.id, part.rank, part.ranks, &options, Library::default())?))
+                Ok(Prepared::Host(join(&part.id, part.rank, part.ranks, settings.clone())?))
             }
         }
     }
 }
 
-fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options, library: Library) -> Result<Arc<Communicator>, Error> {
-    let joined = Communicator::join(id, rank, ranks, options, library);
-    joined.map(Arc::new).map_err(|failure| Error::of_failure(&failure, rank))
+fn join(id: &UniqueId, rank: u32, ranks: u32, settings: Settings) -> Result<Host, Error> {
+    let joined = Communicator::join(id, rank, ranks, &settings.options, settings.library.clone());
+    let communicator = joined.map_err(|failure| Error::of_failure(&failure, rank))?;
+    Ok(Host::new(Arc::new(communicator), settings))
 }
 
 /// Does jobs, and ends NCCL's group if it is open. If any fails, none of the communicators is made.
@@ -160,7 +159,8 @@ fn hand_over(
         let Some(member) = &job.member else { continue };
         match prepared {
             Prepared::Nothing => {}
-            Prepared::Host(communicator) => {
+            Prepared::Host(host) => {
+                let communicator = host.communicator();
                 log::info(|| {
                     let mut transports: Vec<&str> = communicator.transports().to_vec();
                     transports.sort_unstable();
@@ -168,7 +168,10 @@ fn hand_over(
                     let (rank, ranks) = (communicator.rank(), communicator.ranks());
                     format!("rank {rank} of {ranks} is served on memory of the host, over {}", transports.join(" and "))
                 });
-                member.serve(Executor::Host(Host::new(communicator)));
+                if let (0, Some(note)) = (communicator.rank(), communicator.planner_note()) {
+                    log::info(|| note.to_owned());
+                }
+                member.serve(Executor::Host(host));
             }
             Prepared::Nccl(id) => {
                 let made = job.context.within(|| nccl::join(member, id, &job.config));

@@ -1,6 +1,7 @@
 //! Communicators whose ranks are threads of this process.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 use syncline_collective::Kind;
@@ -33,15 +34,20 @@ fn sum(ranks: u32) -> Arithmetic {
     Arithmetic::new(DataType::Float32, Reduction::Sum, ranks).unwrap()
 }
 
-fn all_reduce(communicator: &Arc<Communicator>, vector: &mut [f32]) -> Result<(), Failure> {
-    let call = Operation::Collective {
+/// An all-reduce in place.
+fn call(communicator: &Communicator, vector: &mut [f32]) -> Operation {
+    Operation::Collective {
         kind: Kind::AllReduce,
         root: 0,
         count: vector.len() as u64,
         arithmetic: sum(communicator.ranks()),
         input: vector.as_ptr().cast(),
         output: vector.as_mut_ptr().cast(),
-    };
+    }
+}
+
+fn all_reduce(communicator: &Arc<Communicator>, vector: &mut [f32]) -> Result<(), Failure> {
+    let call = call(communicator, vector);
     // SAFETY: the vector lives until the call returns.
     unsafe { run(&[(communicator.clone(), call)]) }
 }
@@ -182,4 +188,50 @@ fn an_abort_unblocks_all() {
             "{failure:?}"
         );
     }
+}
+
+#[test]
+fn a_call_that_is_refused_takes_those_of_its_group_with_it() {
+    let ids = [(); 2].map(|()| UniqueId::create(&options()).unwrap());
+    let refuses = AtomicUsize::new(0);
+    let ready = Barrier::new(2);
+    let rank = |rank: u32| {
+        let join = |id| Arc::new(Communicator::join(id, rank, 2, &options(), Library::default()).unwrap());
+        let mut both = [join(&ids[0]), join(&ids[1])];
+        if rank == 0 {
+            // Communicators are gone through in the order of their addresses. The one that refuses is the last.
+            let last = usize::from(Arc::as_ptr(&both[1]) > Arc::as_ptr(&both[0]));
+            both[last].abort();
+            let mut vectors = [vec![1f32; 10], vec![1f32; 10]];
+            let (mut message, bytes) = ([0u8; 4], 4);
+            let mut calls: Vec<_> = both.iter().zip(&mut vectors).map(|(c, v)| (c.clone(), call(c, v))).collect();
+            let into = message.as_mut_ptr();
+            calls.push((both[1 - last].clone(), Operation::Recv { peer: 1, bytes, into }));
+            // SAFETY: buffers live until the call returns.
+            assert_eq!(unsafe { run(&calls) }.unwrap_err().cause, Cause::Aborted);
+            assert_eq!(vectors[1 - last], vec![1f32; 10], "it was made");
+            refuses.store(last, Ordering::SeqCst);
+        }
+        ready.wait();
+        both.swap(0, refuses.load(Ordering::SeqCst));
+        // What was not made has no number: the other one works on.
+        for _ in 0..2 {
+            let mut vector = vec![rank as f32; 10];
+            all_reduce(&both[1], &mut vector).unwrap();
+            assert_eq!(vector, vec![1f32; 10]);
+        }
+        let (peer, bytes, mut buffer) = (1 - rank, 4, [rank as u8; 4]);
+        let message = match rank {
+            0 => Operation::Recv { peer, bytes, into: buffer.as_mut_ptr() },
+            _ => Operation::Send { peer, bytes, from: buffer.as_ptr() },
+        };
+        // SAFETY: as above.
+        unsafe { run(&[(both[1].clone(), message)]) }.unwrap();
+        assert_eq!(buffer, [1; 4]);
+    };
+    thread::scope(|scope| {
+        let other = scope.spawn(|| rank(1));
+        rank(0);
+        other.join().unwrap();
+    });
 }

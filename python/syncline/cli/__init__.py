@@ -31,6 +31,7 @@ from syncline.cli import (
     study,
     sweep,
     topology,
+    topology_detect,
     trees,
     usage,
     verify,
@@ -86,9 +87,13 @@ app.command("import")(import_trace.import_trace)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
 topology_app = typer.Typer(
-    help='Show topologies.\n\n\b\n  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"', rich_markup_mode=None
+    help="Show topologies, and detect that of the machine at hand.\n\n\b\n"
+    '  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"\n'
+    "  syncline topology detect",
+    rich_markup_mode=None,
 )
 topology_app.command("show")(topology.show)
+topology_app.command("detect")(topology_detect.detect)
 app.add_typer(topology_app, name="topology")
 
 # What typer raises for flags that it does not know; the class itself is not public.

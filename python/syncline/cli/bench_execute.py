@@ -48,9 +48,9 @@ def table(kind: str, sizes: Sequence[int], ranks: int) -> tuple[Document, str]:
     kinds = [kind] if kind in {"all-gather", "broadcast", "all-to-all"} else [kind, "all-gather"]
     try:
         measurements = measured.measured(kinds, sizes, ranks)
+        constants, rows = predicted.compared(kind, measurements, ranks)
     except RuntimeFailure as failure:
         raise SimulationFailedError(str(failure)) from None
-    constants, rows = predicted.compared(kind, measurements, ranks)
     document = _document(kind, ranks, constants, rows)
     return document, _text(document)
 
@@ -66,7 +66,6 @@ def write(path: Path, document: Document) -> None:
 def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) -> Document:
     from syncline import results
     from syncline.software import printing
-    from syncline.software.sizes import ELEMENT_BYTES
     from syncline.software.wire import bus_factor
 
     factor = float(bus_factor(kind, ranks))
@@ -86,14 +85,14 @@ def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) 
     document["rows"] = [
         {
             "size_bytes": row.measured.size,
-            "count": row.measured.size // ELEMENT_BYTES,
+            "count": printing.count(kind, ranks, row.measured.size),
             "type": "float",
             "time_s": row.measured.time_s,
             "least_s": row.measured.least_s,
             "wrong": row.measured.wrong,
             "algorithm_bandwidth_bytes_per_s": row.measured.size / row.measured.time_s,
             "bus_bandwidth_bytes_per_s": factor * row.measured.size / row.measured.time_s,
-            "algorithm": _algorithm(kind, ranks, row.measured.size),
+            "algorithm": row.measured.chosen.name,
             "predicted_s": row.predicted_s,
             "error": row.error,
             "is_fitted_on": row.is_fitted_on,
@@ -108,12 +107,6 @@ def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) 
         "fitted_mean": sum(fitted) / len(fitted),
     }
     return document
-
-
-def _algorithm(kind: str, ranks: int, size: int) -> str:
-    from syncline.runtime.predicted import algorithm
-
-    return algorithm(kind, ranks, size)[0]
 
 
 def _warnings(ranks: int, rows: Sequence[Row]) -> list[str]:

@@ -59,7 +59,7 @@ def show(
     if svg is not None:
         _draw(fabric, chosen, svg)
     if isinstance(fabric, Graph):
-        _show_graph(fabric, chosen or (), None if cluster is None else cluster.machine.gpu, json=json)
+        show_graph(fabric, chosen or (), None if cluster is None else cluster.machine.gpu, json=json)
     else:
         _show_product(fabric, json=json)
     return 0
@@ -127,7 +127,8 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _show_graph(graph: Graph, gpus: tuple[int, ...], gpu: Gpu | None, *, json: bool) -> None:
+def show_graph(graph: Graph, gpus: tuple[int, ...], gpu: Gpu | None = None, *, json: bool = False) -> None:
+    """Shows a fabric and the GPUs of it that are chosen, as tables or as a document."""
     from syncline import results
     from syncline.fabric import description
 

@@ -65,6 +65,13 @@ def looks_like(text: str) -> bool:
     return any(_HEADER.match(line) for line in _lines(text))
 
 
+def gpu_numbers(text: str) -> list[int]:
+    """The numbers that GPUs have in the names of a matrix, in the order of the fabric. None, if it is no matrix."""
+    header = next(filter(None, map(_HEADER.match, _lines(text))), None)
+    names = _DEVICES.findall(header[1]) if header else []
+    return sorted(int(name[3:]) for name in names if name.startswith("GPU"))
+
+
 def read(text: str, file: str) -> Graph:
     """The fabric in a text. Raises [`InputError`] with everything that is wrong."""
     matrix = _Matrix(file)

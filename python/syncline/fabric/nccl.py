@@ -58,6 +58,22 @@ _NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 def read(data: bytes, file: str) -> Graph:
     """The fabric in a file. Raises [`InputError`] with everything that is wrong."""
+    return _imported(data, file)[0]
+
+
+def gpu_buses(data: bytes, file: str) -> list[tuple[int, ...]]:
+    """The addresses of the GPUs of a file, by their numbers in the fabric. Raises [`InputError`], as `read` does."""
+    gpus = _imported(data, file)[1].gpus
+    return [bus(gpu.pci.get("busid")) or () for gpu in gpus]
+
+
+def bus(text: str) -> tuple[int, ...] | None:
+    """The domain, bus, device and function in the address of a PCI device; nothing, if it is none."""
+    match = _BUS_ID.fullmatch(text)
+    return _bus(match) if match else None
+
+
+def _imported(data: bytes, file: str) -> tuple[Graph, _Importer]:
     root = elements.read(data, file)
     if root.tag != "system":
         hint = {"topology": "; this is a file of hwloc", "graphs": "; this is a graph file of NCCL"}.get(root.tag, "")
@@ -65,7 +81,7 @@ def read(data: bytes, file: str) -> Graph:
         raise InputError([Problem(file, root.line, "", None, message, ACCEPTED)])
     importer = _Importer(file)
     importer.system(root)
-    return importer.graph()
+    return importer.graph(), importer
 
 
 @dataclass(slots=True)
@@ -216,7 +232,7 @@ class _Importer:
                 if nvlink.tag != "nvlink":
                     continue
                 count = self._whole(nvlink, "count", 1, MAX_NVLINKS)
-                target = self._target(nvlink)
+                target = bus(nvlink.get("target"))
                 if nvlink.get("tclass").lower().startswith(NVSWITCH_CLASS):
                     switch[index] = switch.get(index, 0) + count
                 elif nvlink.get("tclass").lower().startswith(CPU_BRIDGE_CLASS):
@@ -292,10 +308,6 @@ class _Importer:
     def _other(self, name: str, kind: NodeKind, host: int | None) -> int:
         self.others.append(Node(name if host is None else f"node {host} {name}", kind, host))
         return len(self.others) - 1
-
-    def _target(self, element: Element) -> tuple[int, ...] | None:
-        match = _BUS_ID.fullmatch(element.get("target"))
-        return _bus(match) if match else None
 
     def _bus_id(self, element: Element, attribute: str) -> tuple[int, ...] | None:
         match = _BUS_ID.fullmatch(element.get(attribute))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Final
 LIBRARY: Final = Path(__file__).resolve().parent.parent / "libsyncline_nccl.so"
 """The shared library that `make` builds."""
 IDENTITY_BYTES: Final = 128
+TEXT_BYTES: Final = 4096
+"""What a text of the library needs at most. The name of a plan has 256 characters."""
 ERROR_OF_RANK: Final = 6
 """The result that says that another rank has failed (`ncclRemoteError`)."""
 
@@ -48,6 +51,22 @@ class Reduction(IntEnum):
     AVG = 4
 
 
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """How the library carries a collective out."""
+
+    name: str
+    """The plan: that of the algorithm, where it is one of the library's own."""
+    chunk_bytes: int
+    """Bytes that go through the plan at a time: of the vector or, where ranks have shares of it, of each share."""
+    chunks: int
+    """How many such chunks there are."""
+    slots: int
+    """Messages that a connection of two ranks holds."""
+    slot_bytes: int
+    """The most bytes of a message."""
+
+
 class _Identity(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_char * IDENTITY_BYTES)]
 
@@ -78,6 +97,7 @@ def _loaded() -> ctypes.CDLL:
         "ncclGroupEnd": [],
         "ncclRedOpCreatePreMulSum": [ctypes.POINTER(number), pointer, number, number, pointer],
         "ncclRedOpDestroy": [number, pointer],
+        "synclineCommPlan": [pointer, ctypes.c_char_p, size, number, number, ctypes.c_char_p, size],
     }
     for name, arguments in signatures.items():
         function = getattr(library, name)
@@ -174,6 +194,12 @@ class Communicator:
         host = 1
         _call("ncclRedOpCreatePreMulSum", ctypes.byref(number), factor, data_type, host, self._handle)
         return number.value
+
+    def chosen(self, collective: str, count: int, data_type: int, root: int = 0) -> Chosen:
+        """How a collective, such as `all-reduce`, of `count` elements would be carried out, told without a message."""
+        text = ctypes.create_string_buffer(TEXT_BYTES)
+        _call("synclineCommPlan", self._handle, collective.encode(), count, data_type, root, text, TEXT_BYTES)
+        return Chosen(**json.loads(text.value))
 
     def abort(self) -> None:
         """Gives the communicator up, from any thread: calls under way fail on all ranks. It is of no use afterwards."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from syncline.runtime.library import RuntimeFailure, new_identity
+from syncline.runtime.library import Chosen, RuntimeFailure, new_identity
 from syncline.runtime.worker import Task
 from syncline.software.sizes import ELEMENT_BYTES
 
@@ -35,6 +35,8 @@ class Measurement:
     least_s: float
     wrong: int
     """Elements that were wrong, on all ranks together."""
+    chosen: Chosen
+    """How the library carried it out."""
 
 
 def measured(kinds: Sequence[str], sizes: Sequence[int], ranks: int, repetitions: int = 20) -> list[Measurement]:
@@ -65,5 +67,6 @@ def measured(kinds: Sequence[str], sizes: Sequence[int], ranks: int, repetitions
         parts = [of_rank[number] for of_rank in of_ranks]
         times = [max(times) for times in zip(*(part["times_s"] for part in parts), strict=True)]
         wrong = sum(part["wrong"] for part in parts)
-        rows.append(Measurement(kind, size, statistics.median(times), min(times), wrong))
+        chosen = Chosen(**parts[0]["chosen"])
+        rows.append(Measurement(kind, size, statistics.median(times), min(times), wrong, chosen))
     return rows

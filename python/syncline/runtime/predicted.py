@@ -2,8 +2,9 @@
 
 The host is a switch whose links carry a message from one rank's memory to another's: what a message costs beside its
 bytes is `copy_overhead` of the endpoint `streams`, a byte the rate of a link, and a byte that is added `reduce_rate`.
-The plan is the one that the library carries out. A predicted time is that of the simulation; its dependence on the
-constants is piecewise linear, so that a fit takes a few steps of Newton's method (Gauss-Newton on relative errors).
+The plan is the one that the library carried out, as it says. A predicted time is that of the simulation; its dependence
+on the constants is piecewise linear, so that a fit takes a few steps of Newton's method (Gauss-Newton on relative
+errors).
 """
 
 from __future__ import annotations
@@ -16,20 +17,19 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from syncline.runtime.library import Chosen, RuntimeFailure
 from syncline.runtime.measured import Measurement
 
 if TYPE_CHECKING:
     from syncline.schema.load import Variant
 
-MESSAGE_BYTES: Final = 128 << 10
-"""The most bytes of a message of the library (`SLOT_BYTES` in `crates/runtime`)."""
-LEAST_MESSAGE_BYTES: Final = 16 << 10
-"""Messages are not made shorter only to have more of them (`LEAST_BLOCK_BYTES` there)."""
-CHUNKS: Final = 8
-"""Parts of a large vector, at least (`CHUNKS` there)."""
-FEW: Final = 16
-SMALL: Final = (64 << 10) - 1
-"""Limits between algorithms of the library (`crates/runtime/src/plan/library.rs`)."""
+SIMULATED: Final = {
+    "direct": "direct",
+    "halving-doubling": "halving-doubling",
+    "chain": "ring",
+    "ring": "ring-unidirectional",
+}
+"""Algorithms of the library by name, with those of the simulator."""
 STEPS: Final = 4
 """Steps of Newton's method."""
 
@@ -65,30 +65,32 @@ class Row:
         return self.predicted_s / self.measured.time_s - 1
 
 
-def algorithm(kind: str, ranks: int, size: int) -> tuple[str, int | None]:
-    """The algorithm that the library takes, and into how many slices it cuts the vector of a chain."""
-    if kind in {"broadcast", "reduce"} and ranks > 2:
-        if size <= SMALL:
-            return "halving-doubling", None
-        chunk = size
-        while chunk > MESSAGE_BYTES:
-            chunk //= 2
-        while size // chunk < CHUNKS and chunk >= 2 * LEAST_MESSAGE_BYTES:
-            chunk //= 2
-        return "ring", -(-size // chunk)
-    if kind in {"broadcast", "reduce", "all-to-all"} or ranks <= FEW:
-        return "direct", None
-    return ("halving-doubling" if size <= SMALL else "ring-unidirectional"), None
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A collective of a size, in bytes of the whole vector, and how the library carries it out."""
+
+    kind: str
+    size: int
+    chosen: Chosen
+
+    @property
+    def algorithm(self) -> tuple[str, int | None]:
+        """The algorithm of the simulator, and into how many slices it cuts the vector of a chain.
+
+        Raises [`RuntimeFailure`] for a plan that is none of the library's own.
+        """
+        if self.chosen.name not in SIMULATED:
+            message = f"the plan {self.chosen.name!r} is none of the library's own, and its time cannot be predicted"
+            raise RuntimeFailure(f"{message}; accepted: no SYNCLINE_TOPOLOGY")
+        return SIMULATED[self.chosen.name], self.chosen.chunks if self.chosen.name == "chain" else None
 
 
-def times(cases: Sequence[tuple[str, int]], ranks: int, constants: Constants) -> npt.NDArray[np.float64]:
+def times(cases: Sequence[Case], ranks: int, constants: Constants) -> npt.NDArray[np.float64]:
     """Seconds of collectives of sizes, as the simulator has them."""
     from syncline import engine, runner
     from syncline.errors import SimulationFailedError
 
-    variants = [
-        replace(_variant(kind, size, ranks, constants), name=str(number)) for number, (kind, size) in enumerate(cases)
-    ]
+    variants = [replace(_variant(case, ranks, constants), name=str(number)) for number, case in enumerate(cases)]
     outcomes = runner.run_all(variants)
     outcomes.raise_if_refused()
     for name, message in outcomes.failures:
@@ -96,15 +98,15 @@ def times(cases: Sequence[tuple[str, int]], ranks: int, constants: Constants) ->
     return np.array([result.summary["total_ps"] / engine.PS_PER_S for _, result in outcomes.results])
 
 
-def _variant(kind: str, size: int, ranks: int, constants: Constants) -> Variant:
+def _variant(case: Case, ranks: int, constants: Constants) -> Variant:
     from syncline.cli import single
 
-    name, slices = algorithm(kind, ranks, size)
+    name, slices = case.algorithm
     rate = max(1, round(1 / max(constants.byte_s, 1e-15)))
     reduce_rate = max(1, round(1 / max(constants.reduced_byte_s, 1e-15)))
     flags = single.Flags(
-        kind=kind,
-        size=f"{size}B",
+        kind=case.kind,
+        size=f"{case.size}B",
         topology=f"Switch({ranks}, rate={rate}B/s, latency=0s)",
         endpoint="streams",
         algorithm=name,
@@ -122,9 +124,13 @@ def _variant(kind: str, size: int, ranks: int, constants: Constants) -> Variant:
     return study.variants[0]
 
 
+def _case(measurement: Measurement) -> Case:
+    return Case(measurement.kind, measurement.size, measurement.chosen)
+
+
 def fitted(measurements: Sequence[Measurement], ranks: int) -> Constants:
     """The constants with which the simulation is nearest to measurements, by squares of relative errors."""
-    cases = [(measurement.kind, measurement.size) for measurement in measurements]
+    cases = [_case(measurement) for measurement in measurements]
     target = np.array([measurement.time_s for measurement in measurements])
     constants = Constants(message_s=target.min() / 2, byte_s=1e-10, reduced_byte_s=1e-10)
     for _ in range(STEPS):
@@ -164,5 +170,5 @@ def compared(kind: str, measurements: Sequence[Measurement], ranks: int) -> tupl
     }
     constants = fitted([m for half in halves.values() for m in half], ranks)
     wanted = [m for m in measurements if m.kind == kind]
-    predicted = times([(m.kind, m.size) for m in wanted], ranks, constants)
+    predicted = times([_case(m) for m in wanted], ranks, constants)
     return constants, [Row(m, float(time), m in halves[kind]) for m, time in zip(wanted, predicted, strict=True)]

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from syncline.runtime.library import Communicator, DataType, Reduction
+from syncline.runtime.library import Chosen, Communicator, DataType, Reduction
 from syncline.software.sizes import ELEMENT_BYTES
 
 WARM_UP: Final = 20
@@ -44,6 +44,8 @@ class Row:
     size: int
     times_s: list[float]
     wrong: int
+    chosen: Chosen
+    """How the library carried it out."""
 
 
 class _Case:
@@ -122,7 +124,8 @@ def measure(task: Task) -> list[Row]:
             begin = time.perf_counter()
             case.call()
             times.append(time.perf_counter() - begin)
-        rows.append(Row(kind, size, times, case.wrong()))
+        chosen = communicator.chosen(kind, case.count, DataType.FLOAT32)
+        rows.append(Row(kind, size, times, case.wrong(), chosen))
     communicator.close()
     return rows
 

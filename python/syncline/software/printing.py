@@ -72,7 +72,7 @@ def rows_of(kind: str, gpus: int, predictions: Sequence[Prediction], *, interval
     return [
         {
             "size_bytes": p.size,
-            "count": _count(kind, gpus, p.size),
+            "count": count(kind, gpus, p.size),
             "type": "float",
             "redop": "sum" if kind in _OPERATIONS else "none",
             "root": 0 if kind in _ROOTED else -1,
@@ -101,7 +101,8 @@ def _columns() -> Iterator[str]:
     yield f"{units}  {'(us)':>8}  {'(GB/s)':>7}  {'(GB/s)':>7}  {'':>6}  # {'and protocol':<16}  (us)"
 
 
-def _count(kind: str, gpus: int, size: int) -> int:
+def count(kind: str, gpus: int, size: int) -> int:
+    """The elements that nccl-tests prints: of the vector or, where GPUs have shares of it, of a share."""
     elements = size // ELEMENT_BYTES
     return elements // gpus if kind in _DIVIDED else elements
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -82,10 +83,31 @@ class _Work(dist._Work if hasattr(dist, "_Work") else dist.Work):  # type: ignor
         return self._future.wait()
 
 
+_KEEPS_WORKS: Final = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 7)
+"""Whether PyTorch holds on to the Python part of a work. Before 2.7, C++ holds the other part alone: once Python has
+forgotten its own, `wait` is that of the base class, which never ends. DistributedDataParallel begins with such a wait.
+"""
+_KEPT: Final = 16
+"""So many works that are done are then kept, as C++ waits for them at once or after a few others."""
+
+
+class _Works:
+    """What has been asked for lately, and all that is under way: for versions that do not keep it themselves."""
+
+    def __init__(self) -> None:
+        self._works: deque[_Work] = deque()
+
+    def keep(self, work: _Work) -> None:
+        self._works.append(work)
+        while len(self._works) > _KEPT and self._works[0].is_completed():
+            self._works.popleft()
+
+
 class _Lane:
     """A thread that carries calls out in their order."""
 
     def __init__(self, name: str) -> None:
+        self._works = None if _KEEPS_WORKS else _Works()
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -93,7 +115,10 @@ class _Lane:
     def submit(self, call: Callable[[], Any]) -> Any:
         future: Future[Any] = Future()
         self._calls.put((call, future))
-        return _Work(future)
+        work = _Work(future)
+        if self._works is not None:
+            self._works.keep(work)
+        return work
 
     def close(self) -> None:
         self._calls.put(None)

@@ -131,8 +131,8 @@ exports! {
                 }
                 let member = if color == NO_COLOR { None } else { Some(Member::register(None)?) };
                 let handle = member.as_ref().map_or(ptr::null_mut(), |member| member.handle());
-                let parent = host.communicator().clone();
-                let way = Way::Split { parent_rank: parent.rank(), parent, color, key };
+                let (parent, settings) = (host.communicator().clone(), host.settings().clone());
+                let way = Way::Split { parent, settings, color, key };
                 // SAFETY: as above.
                 unsafe { new.write(handle) };
                 let made = group::make(vec![Job::new(member, way, config)]);

@@ -4,9 +4,10 @@ use crate::abi::{Comm, UniqueIdBytes, result};
 use crate::entry::{enter, not_null};
 use crate::error::Error;
 use crate::group;
+use crate::host::Settings;
 use crate::jobs::{Job, Way};
 use crate::nccl::OwnedConfig;
-use crate::registry::Member;
+use crate::registry::{Executor, Member, find_member};
 use serde::Deserialize;
 use std::ffi::{CStr, c_char, c_int};
 use std::fs;
@@ -58,13 +59,52 @@ unsafe extern "C" fn synclineCommInit(
         }
         let library = library(&wish, place.1)?;
         let member = Member::register(Some(place))?;
-        let way = Way::Host { id, options, library };
+        let way = Way::Host { id, settings: Settings { options, library } };
         let done = group::make(vec![Job::new(Some(member.clone()), way, OwnedConfig::default())]);
         if done.is_ok() {
             // SAFETY: as above.
             unsafe { comm.write(member.handle()) };
         }
         done.map(|code| code.max(result::SUCCESS))
+    })
+}
+
+/// Tells how a communicator on memory of the host would carry a collective out, as a text of JSON: `name` (of the
+/// algorithm or the plan), `chunk_bytes` and `chunks` (of the vector or, where ranks have shares, of a share), `slots`
+/// and `slot_bytes` (what a connection of two ranks holds). No message is sent, so that one rank may ask alone.
+///
+/// `collective` is a name such as `all-reduce`, `count` as in the call itself, `root` counts for rooted ones. The text
+/// is written to `text`, which has room for `size` bytes.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn synclineCommPlan(
+    comm: Comm,
+    collective: *const c_char,
+    count: usize,
+    data_type: c_int,
+    root: c_int,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    enter("synclineCommPlan", || {
+        not_null("collective", collective)?;
+        not_null("text", text)?;
+        // SAFETY: a text of C ends with a zero.
+        let name = unsafe { CStr::from_ptr(collective) }.to_string_lossy();
+        let member = find_member(comm)?;
+        let Executor::Host(host) = member.executor()? else {
+            return Err(Error::usage("NCCL serves the communicator, and does not tell its algorithms"));
+        };
+        let chosen = host.chosen(&name, count, data_type, root)?;
+        let told = serde_json::to_vec(&chosen).map_err(|error| Error::new(result::INTERNAL, error.to_string()))?;
+        if told.len() >= size {
+            return Err(Error::argument("size", size, &format!("{} and more", told.len() + 1)));
+        }
+        // SAFETY: there is room for the text and its zero, as the program has promised.
+        unsafe {
+            text.cast::<u8>().copy_from_nonoverlapping(told.as_ptr(), told.len());
+            text.add(told.len()).write(0);
+        }
+        Ok(result::SUCCESS)
     })
 }
 

@@ -165,6 +165,7 @@ static void one_thread(struct seat seat) {
         for (int rank = 0; rank < ranks; rank++) OK(ncclCommDestroy(comms[which][rank]));
         OK(ncclGroupEnd());
     }
+    for (int rank = 0; rank < ranks; rank++) free(vectors[rank]);
 }
 
 /* Arguments that are refused. The communicator works on. */
@@ -265,13 +266,57 @@ static void own_settings(struct seat seat) {
     OK(ncclCommDestroy(comm));
 }
 
+/* How a communicator would carry a call out. */
+static const char *plan(ncclComm_t comm, const char *collective, size_t count) {
+    static _Thread_local char text[4096];
+    OK(synclineCommPlan(comm, collective, count, ncclFloat32, 0, text, sizeof text));
+    return text;
+}
+
+/* What a split keeps of the communicator that it is made from: the timeout, and plans for as many ranks.
+   SYNCLINE_TIMEOUT is far longer, and the environment names a file with a plan for all ranks. */
+static void split_keeps(struct seat seat) {
+    ncclComm_t comm, same, part;
+    char options[4096];
+    const char *name = "\"name\":\"ring all-reduce 3\"", *direct = "\"name\":\"direct\"";
+    CHECK(seat.ranks == 3, "%d ranks", seat.ranks);
+    snprintf(options, sizeof options, "{\"timeout_s\": 1, \"plans\": [\"%s\"]}", getenv("PLAN"));
+    OK(synclineCommInit(&comm, seat.ranks, &seat.id, seat.rank, options));
+    CHECK(strstr(plan(comm, "all-reduce", 100), name), "%s", plan(comm, "all-reduce", 100));
+    CHECK(strstr(plan(comm, "all-gather", 100), direct), "%s", plan(comm, "all-gather", 100));
+    REFUSED(ncclInvalidArgument, "collective is \"sum\"",
+            synclineCommPlan(comm, "sum", 1, ncclFloat32, 0, options, sizeof options));
+    REFUSED(ncclInvalidArgument, "size is 5", synclineCommPlan(comm, "all-reduce", 1, ncclFloat32, 0, options, 5));
+    OK(ncclCommSplit(comm, 0, -seat.rank, &same, NULL));
+    CHECK(strstr(plan(same, "all-reduce", 100), name), "%s", plan(same, "all-reduce", 100));
+    check_sum(same, seat.ranks - 1 - seat.rank, seat.ranks, 1000);
+    OK(ncclCommSplit(same, seat.rank == 2 ? NCCL_SPLIT_NOCOLOR : 0, seat.rank, &part, NULL));
+    if (seat.rank == 2) {
+        OK(ncclCommDestroy(same));
+        OK(ncclCommDestroy(comm));
+        return;
+    }
+    CHECK(strstr(plan(part, "all-reduce", 100), direct), "%s", plan(part, "all-reduce", 100));
+    check_sum(part, seat.rank, 2, 1000);
+    float vector[2] = {0};
+    if (seat.rank == 0) {
+        REFUSED(ncclRemoteError, "within 1 s", ncclAllReduce(vector, vector, 2, ncclFloat32, ncclSum, part, NULL));
+    }
+    /* The other rank makes no call until it hears of that. */
+    ncclResult_t state = ncclSuccess;
+    while (state == ncclSuccess) OK(ncclCommGetAsyncError(part, &state));
+    OK(ncclCommAbort(part));
+    OK(ncclCommDestroy(same));
+    OK(ncclCommDestroy(comm));
+}
+
 int lifecycle(const char *scenario, struct seat seat) {
     static const struct {
         const char *name;
         void (*run)(struct seat);
     } scenarios[] = {{"all", all}, {"several", several}, {"split", split},
                      {"one_thread", one_thread}, {"refusals", refusals},
-                     {"own_settings", own_settings},
+                     {"own_settings", own_settings}, {"split_keeps", split_keeps},
                      {"concurrent", concurrent}};
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (strcmp(scenario, scenarios[i].name)) continue;

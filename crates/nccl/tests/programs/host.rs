@@ -1,6 +1,6 @@
 //! Communicators on memory of the host.
 
-use crate::support::{assert_well, client, command, has_compiler, on_host, start, wait};
+use crate::support::{assert_well, client, command, has_compiler, here, on_host, start, wait};
 
 fn processes(scenario: &str, ranks: u32) {
     if has_compiler() {
@@ -72,6 +72,17 @@ fn a_communicator_of_the_host_can_have_settings_of_its_own() {
     if has_compiler() {
         assert_well(start("own_settings", 2, |_, _| ()));
     }
+}
+
+#[test]
+fn a_split_keeps_timeout_and_plans() {
+    if !has_compiler() {
+        return;
+    }
+    let plan = here().join("../runtime/tests/plans/msccl-all-reduce-ring.json");
+    assert_well(start("split_keeps", 3, |_, command| {
+        command.env("SYNCLINE_TIMEOUT", "300").env("PLAN", &plan);
+    }));
 }
 
 #[test]

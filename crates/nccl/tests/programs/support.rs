@@ -18,8 +18,12 @@ pub fn here() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The library that is tested, which cargo has built next to this program.
+/// The library that is tested: the one that the environment names (`TESTED_LIBRARY`), or which cargo has built next to
+/// this program.
 pub fn library() -> PathBuf {
+    if let Some(named) = env::var_os("TESTED_LIBRARY") {
+        return named.into();
+    }
     let program = env::current_exe().unwrap();
     let library = program.with_file_name("libsyncline_nccl.so");
     assert!(library.exists(), "{} does not exist", library.display());
@@ -63,14 +67,16 @@ pub fn has_compiler() -> bool {
     })
 }
 
-/// Compiles with what is given behind the usual options. Returns the file.
+/// Compiles with what is given behind the usual options, and those of the environment (`C_FLAGS`). Returns the file.
 pub fn compile(output: &str, arguments: &[&str]) -> PathBuf {
     let output = unused(output);
+    let flags = env::var("C_FLAGS").unwrap_or_default();
     let compiled = Command::new("cc")
         .args(["-std=gnu11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
         .arg(here().join("include"))
         .arg("-o")
         .arg(&output)
+        .args(flags.split_whitespace())
         .args(arguments)
         .current_dir(here().join("tests/c"))
         .output()

@@ -188,7 +188,10 @@ impl Session {
     }
 
     /// That the session belongs to this process and has not been left.
-    fn usable(&self) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// A [`Failure`] that says what is wrong.
+    pub(crate) fn usable(&self) -> Result<(), Failure> {
         if self.pid != pid() {
             return Err(Failure::new(Cause::Argument, "a communicator cannot be used in a forked process"));
         }
@@ -262,8 +265,13 @@ impl Session {
     /// [`Cause::Argument`] in a forked process, and after [`Session::leave`].
     pub fn begin(&self, call: u32, request: Request) -> Result<(), Failure> {
         self.usable()?;
-        self.shared.calls.begin(call, request);
+        self.note(call, request);
         Ok(())
+    }
+
+    /// The same, where it has been asked just before whether the session is [`usable`](Session::usable).
+    pub(crate) fn note(&self, call: u32, request: Request) {
+        self.shared.calls.begin(call, request);
     }
 
     /// Notes that a call has ended here, well or not.

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::executor::collective::Collective;
 use crate::executor::exchange::{Exchange, Line, Side};
 use crate::executor::{Asked, Buffers, Progress};
+use crate::plan::Verified;
 use crate::value::{Arithmetic, DataType, Reduction};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, LazyLock, MutexGuard};
@@ -92,14 +93,19 @@ pub unsafe fn run(calls: &[(Arc<Communicator>, Operation)]) -> Result<(), Failur
     communicators.sort_by_key(|communicator| Arc::as_ptr(communicator));
     communicators.dedup_by_key(|communicator| Arc::as_ptr(communicator));
     let mut lots: Vec<Lot<'_>> = Vec::new();
+    let mut planned = Vec::new();
     for communicator in communicators {
         let own = calls.iter().filter(|(other, _)| Arc::ptr_eq(other, communicator)).map(|(_, operation)| operation);
-        lots.push(Lot::new(communicator, own.clone())?);
-        let lot = lots.last_mut().expect("it has just been added");
+        let mut lot = Lot::new(communicator, own.clone())?;
         for operation in own {
-            // SAFETY: the caller's promise.
-            unsafe { lot.add(*operation)? };
+            planned.push((lots.len(), *operation, lot.plan(operation)?));
         }
+        lots.push(lot);
+    }
+    // Nothing is refused any more. Calls that are numbered here are made.
+    for (lot, operation, plan) in planned {
+        // SAFETY: the caller's promise.
+        unsafe { lots[lot].add(operation, plan) };
     }
     drive(&mut lots);
     lots.into_iter().find_map(|lot| lot.failure).map_or(Ok(()), Err)
@@ -159,9 +165,7 @@ impl<'a> Lot<'a> {
         communicator: &'a Communicator,
         operations: impl Iterator<Item = &'o Operation> + Clone,
     ) -> Result<Lot<'a>, Failure> {
-        if std::process::id() != communicator.process {
-            return Err(Failure::new(Cause::Argument, "a communicator cannot be used in a forked process"));
-        }
+        communicator.session.usable()?;
         if let Some(failure) = communicator.failure() {
             return Err(failure);
         }
@@ -196,26 +200,33 @@ impl<'a> Lot<'a> {
         })
     }
 
-    /// Adds a call.
+    /// The plan of a collective.
+    fn plan(&mut self, operation: &Operation) -> Result<Option<Arc<Verified>>, Failure> {
+        let Operation::Collective { kind, root, count, arithmetic, .. } = *operation else { return Ok(None) };
+        let shared = self.shared.as_mut().expect("collectives have been announced");
+        let bytes = count * arithmetic.data_type().size() as u64;
+        shared.library.plan(kind, root, self.communicator.ranks, bytes).map(Some)
+    }
+
+    /// Adds a call, with the plan of a collective.
     ///
     /// # Safety
     /// As for [`run`].
-    unsafe fn add(&mut self, operation: Operation) -> Result<(), Failure> {
+    unsafe fn add(&mut self, operation: Operation, plan: Option<Arc<Verified>>) {
         let communicator = self.communicator;
         let (side, peer, bytes) = match operation {
             Operation::Collective { kind, root, count, arithmetic, input, output } => {
                 let shared = self.shared.as_mut().expect("collectives have been announced");
-                let bytes = count * arithmetic.data_type().size() as u64;
-                let plan = shared.library.plan(kind, root, communicator.ranks, bytes)?;
+                let plan = plan.expect("collectives have plans");
                 let request = request(kind, root, count, arithmetic, plan.digest());
                 let asked = Asked { call: shared.next, request };
                 shared.next = shared.next.wrapping_add(1);
-                communicator.session.begin(asked.call, request)?;
+                communicator.session.note(asked.call, request);
                 let buffers = Buffers { input, output };
                 // SAFETY: the caller's promise.
                 let collective = unsafe { Collective::new(plan, communicator.rank, count, arithmetic, buffers, asked) };
                 self.collectives.push_back(collective);
-                return Ok(());
+                return;
             }
             Operation::Send { peer, bytes, from } => (Side::Send(from), peer, bytes),
             Operation::Recv { peer, bytes, into } => (Side::Recv(into), peer, bytes),
@@ -224,7 +235,6 @@ impl<'a> Lot<'a> {
         let (line, row) = self.lines.get_mut(&at).expect("lines have been announced");
         // SAFETY: the caller's promise.
         row.push_back(unsafe { line.exchange(side, bytes) });
-        Ok(())
     }
 
     fn is_done(&self) -> bool {

@@ -6,15 +6,20 @@ mod peers;
 pub use group::{Operation, run};
 
 use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::executor;
 use crate::executor::exchange::Line;
 use crate::executor::ports::Ports;
 use crate::plan::Verified;
 use crate::plan::library::Library;
-use crate::plan::planner::{self, Wish};
+use crate::plan::planner::{self, Answer, Wish};
+use crate::transport::ring::{SLOT_BYTES, SLOTS};
 use crate::transport::shared::Segment;
 use crate::transport::tcp::Network;
+use crate::value::DataType;
+use serde::Serialize;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use syncline_collective::Kind;
 
 /// A rank of a communicator.
 pub struct Communicator {
@@ -25,8 +30,6 @@ pub struct Communicator {
     network: Option<Network>,
     /// The segment with the bell of this rank.
     segment: Arc<Segment>,
-    /// The process that has joined.
-    process: u32,
     is_aborted: AtomicBool,
     /// How the rank reaches each peer.
     transports: Vec<&'static str>,
@@ -35,6 +38,8 @@ pub struct Communicator {
     collectives: Mutex<Collectives>,
     /// Messages to each rank and from each rank, in turn.
     lines: Vec<Mutex<Line>>,
+    /// What the planner says of its plans, if it was asked.
+    note: Option<String>,
 }
 
 /// What collectives use, one after the other.
@@ -43,6 +48,21 @@ struct Collectives {
     library: Library,
     /// The number of the next one.
     next: u32,
+}
+
+/// How a collective is carried out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Chosen {
+    /// The name of the plan: that of the algorithm, if it is one of the library's own.
+    pub name: String,
+    /// Bytes that go through the plan at a time: of the vector or, where ranks have shares of it, of each share.
+    pub chunk_bytes: u64,
+    /// How many such chunks there are.
+    pub chunks: u32,
+    /// Messages that a connection of two ranks holds.
+    pub slots: u32,
+    /// The most bytes of a message.
+    pub slot_bytes: usize,
 }
 
 impl Communicator {
@@ -57,9 +77,13 @@ impl Communicator {
         options: &Options,
         library: Library,
     ) -> Result<Communicator, Failure> {
-        let peers::Joined { session, network, segment, peers, neighbours } = peers::join(id, rank, ranks, options)?;
+        let peers::Joined { session, network, segment, peers, neighbours, is_one_host } =
+            peers::join(id, rank, ranks, options)?;
         let mut library = library;
-        library.add_for_large(planned(&session)?);
+        // On memory of the host, ranks have no GPU.
+        let gpus = vec![None; ranks as usize];
+        let (plans, note) = planned(&session, &gpus, is_one_host)?;
+        library.add_for_large(plans);
         let transports = peers.iter().map(|peer| peer.name()).collect();
         let both = (0..).zip(&peers).flat_map(|(rank, peer)| [(rank, peer), (rank, peer)]);
         let lines = both.map(|(rank, peer)| Mutex::new(Line::new(peer.clone(), rank))).collect();
@@ -70,12 +94,12 @@ impl Communicator {
             session,
             network,
             segment,
-            process: std::process::id(),
             is_aborted: AtomicBool::new(false),
             transports,
             neighbours,
             collectives,
             lines,
+            note,
         })
     }
 
@@ -92,6 +116,24 @@ impl Communicator {
     /// How this rank reaches each other one, by rank.
     pub fn transports(&self) -> &[&'static str] {
         &self.transports
+    }
+
+    /// How a collective of `count` elements (of a share, where ranks have shares) would be carried out. No message is
+    /// sent.
+    ///
+    /// # Errors
+    /// A [`Failure`], as for the call itself.
+    pub fn chosen(&self, kind: Kind, root: u32, count: u64, data_type: DataType) -> Result<Chosen, Failure> {
+        self.session.usable()?;
+        let element = data_type.size() as u32;
+        let plan = locked(&self.collectives).library.plan(kind, root, self.ranks, count * u64::from(element))?;
+        let (chunk_bytes, chunks) = executor::chunks(&plan, self.rank, count, element);
+        Ok(Chosen { name: plan.name().into(), chunk_bytes, chunks, slots: SLOTS, slot_bytes: SLOT_BYTES })
+    }
+
+    /// What the planner says of its plans, if it was asked for some.
+    pub fn planner_note(&self) -> Option<&str> {
+        self.note.as_deref()
     }
 
     /// The failure of the communicator, if there is one: after it, no call succeeds.
@@ -134,20 +176,30 @@ impl Communicator {
     }
 }
 
-/// The plans of the planner, if any rank wants some. The first rank that does asks for all.
-fn planned(session: &Session) -> Result<Vec<Verified>, Failure> {
-    let wish = Wish::from_environment();
+/// The plans of the planner, if any rank wants some, and what it says of them. The first rank that does asks for all.
+/// `gpus` are the PCI addresses of the ranks' GPUs, where they have some.
+fn planned(
+    session: &Session,
+    gpus: &[Option<String>],
+    is_one_host: bool,
+) -> Result<(Vec<Verified>, Option<String>), Failure> {
+    let wish = Wish::from_environment(gpus);
     let wishes = session.exchange(&[u8::from(wish.is_some())])?;
-    let Some(first) = wishes.iter().position(|wish| wish == &[1]) else { return Ok(Vec::new()) };
+    let Some(first) = wishes.iter().position(|wish| wish == &[1]) else { return Ok((Vec::new(), None)) };
     let answer = match wish {
-        Some(wish) if first == session.rank() as usize => wish.plans(session.ranks()),
-        _ => Ok(Vec::new()),
+        Some(wish) if first == session.rank() as usize => wish.answer(session.ranks(), is_one_host),
+        _ => Ok(Answer::default()),
     };
     let text = serde_json::to_vec(&answer).map_err(|error| Failure::new(Cause::System, error.to_string()))?;
     let answers = session.exchange(&text)?;
-    let answer: Result<Vec<String>, Failure> = serde_json::from_slice(&answers[first])
+    let answer: Result<Answer, Failure> = serde_json::from_slice(&answers[first])
         .map_err(|error| Failure::new(Cause::System, format!("what the planner found cannot be read: {error}")))?;
-    planner::verified(&answer?, session.ranks())
+    let answer = answer?;
+    match planner::verified(&answer.plans, session.ranks()) {
+        Ok(plans) => Ok((plans, Some(answer.note))),
+        Err(failure) if answer.may_fail => Ok((Vec::new(), Some(format!("no trees: {}", failure.message)))),
+        Err(failure) => Err(failure),
+    }
 }
 
 /// What a lock protects, also after a panic: the communicator is of no use then, but says so by itself.

@@ -32,6 +32,8 @@ pub(super) struct Joined {
     pub(super) segment: Arc<Segment>,
     pub(super) peers: Vec<Arc<dyn Peer>>,
     pub(super) neighbours: u32,
+    /// Whether all ranks are on this host, however they reach each other.
+    pub(super) is_one_host: bool,
 }
 
 /// Joins, and opens what peers share.
@@ -90,7 +92,8 @@ pub(super) fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> R
             }
         });
     }
-    Ok(Joined { session, network, segment, peers, neighbours })
+    let is_one_host = published.iter().all(|theirs| theirs.host == publication.host);
+    Ok(Joined { session, network, segment, peers, neighbours, is_one_host })
 }
 
 fn unreadable(error: &str) -> Failure {

@@ -14,6 +14,7 @@ mod tests;
 pub(crate) use memory::Buffers;
 
 use crate::bootstrap::Request;
+use crate::plan::Verified;
 
 /// How far a call has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,4 +34,11 @@ pub(crate) struct Asked {
     pub(crate) call: u32,
     /// What has to be the same on all ranks.
     pub(crate) request: Request,
+}
+
+/// Into what chunks a plan cuts a call of `count` elements of so many bytes: the bytes of a chunk (of a share, where
+/// ranks have shares), and how many there are.
+pub(crate) fn chunks(plan: &Verified, own: u32, count: u64, element: u32) -> (u64, u32) {
+    let shape = shape::Shape::new(plan, own, count, element);
+    (shape.chunk_bytes, shape.chunks())
 }

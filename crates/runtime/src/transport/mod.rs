@@ -1,14 +1,15 @@
 //! What moves messages between ranks.
 //!
 //! Ranks exchange messages over *connections*: one for each lane of a rank to a peer. A connection is a ring of slots
-//! ([`ring`]) with one writer and one reader. In shared memory both sides use the same ring; over TCP each has a ring of its own,
-//! and a thread moves slots from one to the other. Whoever waits sleeps on the [`bell`] of its communicator, which peers ring
-//! when they have put something into a slot or have freed one.
+//! ([`ring`]) with one writer and one reader. In shared memory both sides use the same ring; over TCP each has a ring
+//! of its own, and a thread moves slots from one to the other, when it is asked to ([`wake`]). Whoever waits sleeps on
+//! the [`bell`] of its communicator, which peers ring when they have put something into a slot or have freed one.
 
 pub mod bell;
 pub mod ring;
 pub mod shared;
 pub mod tcp;
+pub mod wake;
 
 use crate::bootstrap::Failure;
 

@@ -26,6 +26,13 @@ pub trait Word {
     fn store(&self, value: u32, order: Ordering);
     /// Adds to it and returns what it was.
     fn fetch_add(&self, value: u32, order: Ordering) -> u32;
+    /// Writes it and returns what it was.
+    fn swap(&self, value: u32, order: Ordering) -> u32;
+    /// Writes it if it is what is expected. Returns what it was, as an error if it was something else.
+    ///
+    /// # Errors
+    /// What it is.
+    fn compare_exchange(&self, expected: u32, value: u32, done: Ordering, not: Ordering) -> Result<u32, u32>;
 }
 
 impl Word for AtomicU32 {
@@ -37,6 +44,12 @@ impl Word for AtomicU32 {
     }
     fn fetch_add(&self, value: u32, order: Ordering) -> u32 {
         AtomicU32::fetch_add(self, value, order)
+    }
+    fn swap(&self, value: u32, order: Ordering) -> u32 {
+        AtomicU32::swap(self, value, order)
+    }
+    fn compare_exchange(&self, expected: u32, value: u32, done: Ordering, not: Ordering) -> Result<u32, u32> {
+        AtomicU32::compare_exchange(self, expected, value, done, not)
     }
 }
 

@@ -125,8 +125,8 @@ fn rank() {
         return;
     }
     let session = join(&id, rank, ranks, &options).unwrap();
-    if role == "fork" {
-        fork_and_go_on(session);
+    if role == "fork" || role == "fork and keep" {
+        fork_and_go_on(session, role == "fork");
         return;
     }
     println!("\njoined");
@@ -140,12 +140,17 @@ fn rank() {
     println!("\nfailed {}", serde_json::to_string(&failure).unwrap());
 }
 
-/// Uses and drops the session in a forked child, which stays for 5 s, and goes on.
-fn fork_and_go_on(session: Session) {
+/// Uses the session in a forked child, which stays for 5 s, and goes on. The child drops it, which closes its copy of
+/// the socket, or keeps it.
+fn fork_and_go_on(session: Session, drops: bool) {
     // SAFETY: the child calls nothing that another thread may hold a lock of.
     if unsafe { fork() } == 0 {
         let refused = session.begin(0, all_reduce(4)).is_err_and(|failure| failure.cause == Cause::Argument);
-        drop(session);
+        if drops {
+            drop(session);
+        } else {
+            std::mem::forget(session);
+        }
         let line: &[u8] = if refused { b"\nchild refused\n" } else { b"\nchild allowed\n" };
         let _ = rustix::io::write(std::io::stdout(), line);
         thread::sleep(Duration::from_secs(5));
@@ -247,16 +252,39 @@ fn ranks_judge_by_their_own_clocks_if_the_server_is_stopped() {
 }
 
 #[test]
-fn a_forked_child_disturbs_nobody_and_hides_no_death() {
+fn a_forked_child_disturbs_nobody() {
+    death_beside_a_child("fork");
+}
+
+#[test]
+fn a_forked_child_that_holds_the_socket_hides_no_death() {
+    death_beside_a_child("fork and keep");
+}
+
+#[test]
+fn a_forked_child_of_the_servers_process_hides_no_death() {
+    let mut first = Process::here("fork and keep", None, 0, 2, "600");
+    let session = join(&first.id(), 1, 2, &options(600_000, 20_000)).unwrap();
+    first.line("child ");
+    session.exchange(b"after").unwrap();
+    first.line("exchanged");
+    let began = now();
+    first.signal(Signal::KILL);
+    let failure = failure_of(&session);
+    assert!(began.elapsed() < Duration::from_secs(2));
+    assert_eq!((failure.cause, failure.rank), (Cause::Died, Some(0)));
+}
+
+fn death_beside_a_child(role: &str) {
     let options = options(600_000, 20_000);
     let id = UniqueId::create(&options).unwrap();
-    let mut other = Process::here("fork", Some(&id), 1, 2, "600");
+    let mut other = Process::here(role, Some(&id), 1, 2, "600");
     let session = join(&id, 0, 2, &options).unwrap();
     assert_eq!(other.line("child "), "refused");
     session.exchange(b"after").unwrap();
     other.line("exchanged");
     assert_eq!(session.failure(), None);
-    // The child lives on, and holds copies of all sockets.
+    // The child lives on, with copies of sockets.
     let began = now();
     other.signal(Signal::KILL);
     let failure = failure_of(&session);

@@ -3,10 +3,11 @@
 use super::link::{Broken, Link, Moved, SharedLanes};
 use crate::bootstrap::{Cause, Failure, Session};
 use crate::clock::{now, poll_limit};
+use crate::transport::wake::Wake;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,14 +18,9 @@ const CLOSING: Duration = Duration::from_secs(1);
 /// How often it is looked whether the communicator has failed while a drain is waited for.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The thread sleeps, runs, or runs and has been asked to look again.
-const ASLEEP: u32 = 0;
-const AWAKE: u32 = 1;
-const ASKED: u32 = 2;
-
 /// What wakes the thread. Costs a system call only if it sleeps.
 pub(super) struct Kick {
-    state: AtomicU32,
+    wake: Wake,
     event: OwnedFd,
     wishes: Mutex<Wishes>,
     done: Condvar,
@@ -44,12 +40,12 @@ impl Kick {
     pub fn new() -> Result<Kick, Failure> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| Failure::system("a descriptor for events", error))?;
-        Ok(Kick { state: AtomicU32::new(AWAKE), event, wishes: Mutex::default(), done: Condvar::new() })
+        Ok(Kick { wake: Wake::new(AtomicU32::new), event, wishes: Mutex::default(), done: Condvar::new() })
     }
 
     /// Lets the thread look at all rings.
     pub fn kick(&self) {
-        if self.state.swap(ASKED, Ordering::SeqCst) == ASLEEP {
+        if self.wake.ask() {
             // It is readable already if its count is at the highest, which is the only error.
             let _ = rustix::io::write(&self.event, &1_u64.to_ne_bytes());
         }
@@ -208,7 +204,7 @@ impl Engine {
     fn wait(&mut self, again: bool, deadline: Option<Instant>, readable: &mut [bool]) {
         let kick = &self.kick;
         // Whoever asks from here on finds the thread asleep, and wakes it.
-        let asked = kick.state.compare_exchange(AWAKE, ASLEEP, Ordering::SeqCst, Ordering::SeqCst).is_err();
+        let asked = !kick.wake.lie_down();
         let limit = if again || asked { Some(now()) } else { deadline };
         let mut polled = vec![PollFd::new(&kick.event, PollFlags::IN)];
         let mut places = Vec::new();
@@ -221,8 +217,7 @@ impl Engine {
         }
         // Interrupted, most likely: all is looked at again.
         let _ = poll(&mut polled, poll_limit(now(), limit).as_ref());
-        // Taking what others have put there, so as to see what they did before.
-        kick.state.swap(AWAKE, Ordering::SeqCst);
+        kick.wake.get_up();
         if !polled[0].revents().is_empty() {
             // Only empties it.
             let _ = rustix::io::read(&kick.event, &mut [0_u8; 8]);
