@@ -1,10 +1,8 @@
 //! Which executor serves a communicator: all ranks decide it together when the communicator is made.
 //!
 //! Ranks meet in a session of the bootstrap. Each proposes what its environment asks for and what it finds, and as
-//! all see the same proposals, all come to the same decision. Rank 0 then makes the id with which the executor itself
-//! begins, and hands it to the others.
-//!
-//! An executor for memory of GPUs would be one more [`Decision`], for which ranks on GPUs have what it needs.
+//! all see the same proposals, all come to the same decision. Whether there is an NCCL is told only where one is needed, since
+//! looking for it may load it. Rank 0 then makes the id with which the executor itself begins, and hands it to the others.
 
 use crate::abi::UniqueIdBytes;
 use crate::error::Error;
@@ -13,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::env;
 use std::sync::OnceLock;
 use syncline_runtime::bootstrap::{Failure, Options, Session, UniqueId};
+use syncline_runtime::device::Gpu;
 
-/// Where the buffers of a process are.
+/// Where the buffers of a process are, and who serves them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Device {
@@ -22,18 +21,29 @@ pub(crate) enum Device {
     Cpu,
     /// In memory of GPUs.
     Cuda,
+    /// In memory of GPUs, for NCCL.
+    Nccl,
 }
 
 impl Device {
+    fn name(self) -> &'static str {
+        match self {
+            Device::Cpu => "cpu",
+            Device::Cuda => "cuda",
+            Device::Nccl => "nccl",
+        }
+    }
+
     /// What the environment says, when it is asked first.
     pub(crate) fn from_environment() -> Result<Device, Error> {
         static SAID: OnceLock<Result<Device, String>> = OnceLock::new();
         let said = SAID.get_or_init(|| match env::var("SYNCLINE_DEVICE").ok().as_deref() {
             None | Some("" | "cuda") => Ok(Device::Cuda),
             Some("cpu") => Ok(Device::Cpu),
+            Some("nccl") => Ok(Device::Nccl),
             Some(other) => Err(format!("{other:?}")),
         });
-        said.clone().map_err(|value| Error::argument("SYNCLINE_DEVICE", value, "cpu, cuda, or unset"))
+        said.clone().map_err(|value| Error::argument("SYNCLINE_DEVICE", value, "cpu, cuda, nccl, or unset"))
     }
 }
 
@@ -41,8 +51,8 @@ impl Device {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Proposal {
     device: Device,
-    /// The code of the version of NCCL that it finds, or why it finds none.
-    nccl: Result<i32, String>,
+    /// Where the GPU is on the PCI bus that Syncline can use, or why there is none.
+    gpu: Result<String, String>,
 }
 
 /// Which executor serves a communicator.
@@ -50,10 +60,12 @@ struct Proposal {
 enum Decision {
     /// The runtime, on memory of the host.
     Host,
-    /// NCCL itself.
+    /// The runtime, on memory of GPUs.
+    Cuda,
+    /// NCCL itself, if there is one, and why.
     Nccl {
-        /// Its version, as a text.
-        version: String,
+        /// Why Syncline does not serve.
+        reason: String,
     },
 }
 
@@ -61,54 +73,72 @@ enum Decision {
 pub(crate) enum Agreed {
     /// The runtime, on memory of the host.
     Host(UniqueId),
+    /// The runtime, on memory of GPUs.
+    Cuda { id: UniqueId, gpu: Gpu },
     /// NCCL itself.
     Nccl(UniqueIdBytes),
 }
 
 /// Decides, by rank.
 fn decide(proposals: &[Proposal]) -> Result<Decision, Error> {
-    let wrong = |message: String| Err(Error::usage(message));
-    let differs = proposals.iter().position(|proposal| proposal.device != proposals[0].device);
-    if let Some(other) = differs {
-        let [of_first, of_other] =
-            [0, other].map(|rank| if proposals[rank].device == Device::Cpu { "cpu" } else { "cuda" });
-        return wrong(format!(
+    let device = proposals[0].device;
+    if let Some(other) = proposals.iter().position(|proposal| proposal.device != device) {
+        let [of_first, of_other] = [0, other].map(|rank| proposals[rank].device.name());
+        return Err(Error::usage(format!(
             "SYNCLINE_DEVICE is {of_first} for rank 0 and {of_other} for rank {other}; accepted: the same for all ranks"
-        ));
+        )));
     }
-    if proposals.iter().all(|proposal| proposal.device == Device::Cpu) {
-        return Ok(Decision::Host);
-    }
-    let reason = nccl::REASON;
+    let missing = |(rank, proposal): (usize, &Proposal)| Some((rank, proposal.gpu.as_ref().err()?.clone()));
+    Ok(match (device, proposals.iter().enumerate().find_map(missing)) {
+        (Device::Cpu, _) => Decision::Host,
+        (Device::Nccl, _) => Decision::Nccl { reason: nccl::ASKED_FOR.into() },
+        (Device::Cuda, None) => Decision::Cuda,
+        (Device::Cuda, Some((rank, why))) => {
+            Decision::Nccl { reason: format!("Syncline cannot serve the GPU of rank {rank} ({why})") }
+        }
+    })
+}
+
+/// The version of NCCL that all ranks have, as a text, out of the codes that they have found, or why they found none.
+fn one_version(found: &[Result<i32, String>], reason: &str) -> Result<String, Error> {
     let mut versions = Vec::new();
-    for (rank, proposal) in proposals.iter().enumerate() {
-        match &proposal.nccl {
+    for (rank, found) in found.iter().enumerate() {
+        match found {
             Ok(version) => versions.push(*version),
             Err(why) => {
-                return wrong(format!(
+                return Err(Error::usage(format!(
                     "no executor: {reason}, and rank {rank} finds no NCCL ({why}); accepted: SYNCLINE_DEVICE=cpu on \
                      all ranks for buffers in memory of the host, or an NCCL on all (SYNCLINE_NCCL_LIBRARY names it)"
-                ));
+                )));
             }
         }
     }
     if let Some(other) = versions.iter().position(|version| *version != versions[0]) {
         let [of_first, of_other] = [0, other].map(|rank| nccl::version_text(versions[rank]));
-        return wrong(format!(
+        return Err(Error::usage(format!(
             "no executor: {reason}, and rank 0 finds NCCL {of_first} but rank {other} NCCL {of_other}; accepted: one \
              version on all ranks"
-        ));
+        )));
     }
-    Ok(Decision::Nccl { version: nccl::version_text(versions[0]) })
+    Ok(nccl::version_text(versions[0]))
 }
 
-/// Agrees with all ranks that join with an id.
-pub(crate) fn agree(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> Result<Agreed, Error> {
+/// Agrees with all ranks that join with an id. The context is that of CUDA that was current at the call of the program.
+pub(crate) fn agree(
+    id: &UniqueId,
+    rank: u32,
+    ranks: u32,
+    options: &Options,
+    context: Option<usize>,
+) -> Result<Agreed, Error> {
     let ours = |failure: Failure| Error::of_failure(&failure, rank);
     let device = Device::from_environment()?;
-    let found = || nccl::library().map(|library| library.version()).map_err(str::to_owned);
-    let nccl = if device == Device::Cpu { Err("not looked for".into()) } else { found() };
-    let text = serde_json::to_vec(&Proposal { device, nccl }).map_err(unreadable)?;
+    let gpu = match device {
+        Device::Cuda => Gpu::of_context(context).map_err(|failure| failure.message),
+        Device::Cpu | Device::Nccl => Err("not looked for".into()),
+    };
+    let proposal = Proposal { device, gpu: gpu.as_ref().map(|gpu| gpu.bus_id().to_owned()).map_err(String::clone) };
+    let text = serde_json::to_vec(&proposal).map_err(unreadable)?;
     let session = Session::join(id, rank, ranks, &text, Box::new(|| ()), options).map_err(ours)?;
     let proposals: Vec<Proposal> = session
         .publications()
@@ -116,25 +146,37 @@ pub(crate) fn agree(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> 
         .map(|text| serde_json::from_slice(text).map_err(unreadable))
         .collect::<Result<_, _>>()?;
     let decision = decide(&proposals)?;
+    if let Decision::Nccl { reason } = &decision {
+        let found = nccl::library().map(|library| library.version()).map_err(str::to_owned);
+        let told = session.exchange(&serde_json::to_vec(&found).map_err(unreadable)?).map_err(ours)?;
+        let told: Vec<Result<i32, String>> =
+            told.iter().map(|text| serde_json::from_slice(text).map_err(unreadable)).collect::<Result<_, _>>()?;
+        let version = one_version(&told, reason)?;
+        if rank == 0 {
+            crate::log::fallback(&nccl::fallback_text(&version, ranks, reason));
+        }
+    }
     let made = if rank == 0 { begin(&decision, options) } else { Ok(Vec::new()) };
     let part = serde_json::to_vec(&made.map_err(|error| (error.code, error.message))).map_err(unreadable)?;
     let parts = session.exchange(&part).map_err(ours)?;
     let made: Result<Vec<u8>, (i32, String)> = serde_json::from_slice(&parts[0]).map_err(unreadable)?;
     let bytes = made.map_err(|(code, message)| Error::new(code, format!("rank 0 has failed to begin: {message}")))?;
     let bytes: [u8; 128] = bytes.try_into().map_err(|_| unreadable("an id of another length"))?;
-    if let (0, Decision::Nccl { version }) = (rank, &decision) {
-        crate::log::fallback(&nccl::fallback_text(version, ranks));
-    }
-    Ok(match decision {
-        Decision::Host => Agreed::Host(UniqueId::from_bytes(&bytes).map_err(ours)?),
-        Decision::Nccl { .. } => Agreed::Nccl(UniqueIdBytes { internal: bytes }),
+    Ok(match (decision, gpu) {
+        (Decision::Host, _) => Agreed::Host(UniqueId::from_bytes(&bytes).map_err(ours)?),
+        (Decision::Cuda, Ok(gpu)) => {
+            let id = UniqueId::from_bytes(&bytes).map_err(ours)?;
+            Agreed::Cuda { id, gpu }
+        }
+        (Decision::Cuda, Err(why)) => return Err(unreadable(why)),
+        (Decision::Nccl { .. }, _) => Agreed::Nccl(UniqueIdBytes { internal: bytes }),
     })
 }
 
 /// Makes the id with which the executor begins.
 fn begin(decision: &Decision, options: &Options) -> Result<Vec<u8>, Error> {
     match decision {
-        Decision::Host => {
+        Decision::Host | Decision::Cuda => {
             let id = UniqueId::create(options).map_err(|failure| Error::of_failure(&failure, 0))?;
             Ok(id.as_bytes().to_vec())
         }
@@ -152,32 +194,39 @@ mod tests {
     use super::*;
     use crate::abi::result;
 
-    fn proposal(device: Device, nccl: Result<i32, &str>) -> Proposal {
-        Proposal { device, nccl: nccl.map_err(str::to_owned) }
+    fn proposal(device: Device, gpu: Result<&str, &str>) -> Proposal {
+        Proposal { device, gpu: gpu.map(str::to_owned).map_err(str::to_owned) }
     }
 
     #[test]
     fn all_ranks_on_the_host_are_served_by_the_runtime() {
-        let decided = decide(&[proposal(Device::Cpu, Err("")), proposal(Device::Cpu, Ok(22105))]);
+        let decided = decide(&[proposal(Device::Cpu, Err("")), proposal(Device::Cpu, Err(""))]);
         assert_eq!(decided.unwrap(), Decision::Host);
     }
 
     #[test]
-    fn ranks_on_gpus_need_one_nccl() {
-        let with = |nccl| proposal(Device::Cuda, nccl);
-        let Decision::Nccl { version } = decide(&[with(Ok(22105)), with(Ok(22105))]).unwrap() else {
-            panic!("NCCL serves GPUs")
-        };
-        assert_eq!(version, "2.21.5");
-        let error = decide(&[with(Ok(22105)), with(Err("no such file"))]).unwrap_err();
-        assert!(error.message.contains("rank 1 finds no NCCL (no such file)"), "{error:?}");
-        let error = decide(&[with(Ok(22105)), with(Ok(22203))]).unwrap_err();
+    fn ranks_on_gpus_are_served_by_the_runtime_if_all_can_be() {
+        let with = |gpu| proposal(Device::Cuda, gpu);
+        assert_eq!(decide(&[with(Ok("0000:3b:00.0")), with(Ok("0000:3b:00.0"))]).unwrap(), Decision::Cuda);
+        let decided = decide(&[with(Ok("0000:3b:00.0")), with(Err("too old"))]).unwrap();
+        let Decision::Nccl { reason } = decided else { panic!("NCCL serves") };
+        assert_eq!(reason, "Syncline cannot serve the GPU of rank 1 (too old)");
+        let decided = decide(&[proposal(Device::Nccl, Ok("0000:3b:00.0"))]).unwrap();
+        assert_eq!(decided, Decision::Nccl { reason: nccl::ASKED_FOR.into() });
+    }
+
+    #[test]
+    fn nccl_is_one_on_all_ranks() {
+        assert_eq!(one_version(&[Ok(22105), Ok(22105)], "").unwrap(), "2.21.5");
+        let error = one_version(&[Ok(22105), Err("no such file".into())], "a reason").unwrap_err();
+        assert!(error.message.contains("a reason, and rank 1 finds no NCCL (no such file)"), "{error:?}");
+        let error = one_version(&[Ok(22105), Ok(22203)], "").unwrap_err();
         assert!(error.message.contains("2.21.5 but rank 1 NCCL 2.22.3"), "{error:?}");
     }
 
     #[test]
     fn ranks_on_different_devices_are_refused() {
-        let error = decide(&[proposal(Device::Cuda, Ok(22105)), proposal(Device::Cpu, Ok(22105))]).unwrap_err();
+        let error = decide(&[proposal(Device::Cuda, Ok("")), proposal(Device::Cpu, Err(""))]).unwrap_err();
         assert_eq!(error.code, result::INVALID_USAGE);
         assert!(error.message.contains("cuda for rank 0 and cpu for rank 1"), "{error:?}");
     }

@@ -7,6 +7,7 @@
 //! | this rank has aborted | `ncclInvalidUsage` |
 //! | ranks have made different calls | `ncclInvalidUsage` |
 //! | the system refuses something | `ncclSystemError` |
+//! | a GPU or its driver fails | `ncclUnhandledCudaError` |
 //! | a wrong argument or setting | `ncclInvalidArgument` |
 //!
 //! [`last`] keeps the sentence of the last failure of the process for `ncclGetLastError`, whichever thread asks.
@@ -49,6 +50,7 @@ impl Error {
             Cause::Died | Cause::TimedOut | Cause::Aborted => result::REMOTE,
             Cause::Mismatch => result::INVALID_USAGE,
             Cause::System => result::SYSTEM,
+            Cause::Device => result::CUDA,
             Cause::Argument => result::INVALID_ARGUMENT,
         };
         Error::new(code, failure.message.clone())

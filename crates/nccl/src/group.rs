@@ -15,7 +15,9 @@ use crate::registry::Member;
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::Arc;
+use syncline_runtime::bootstrap::Failure;
 use syncline_runtime::communicator::{Communicator, Operation, run};
+use syncline_runtime::device::{self, Queue};
 
 /// What a thread has called in its group.
 #[derive(Default)]
@@ -23,7 +25,7 @@ struct Group {
     /// How many groups are open, one in another.
     depth: u32,
     jobs: Vec<Job>,
-    calls: Vec<(Arc<Member>, Arc<Communicator>, Operation)>,
+    calls: Vec<Call>,
     /// Communicators that are left at the end.
     closing: Vec<Arc<Member>>,
     /// Whether NCCL's group is open, and the communicators that it makes.
@@ -31,6 +33,22 @@ struct Group {
     slots: Vec<Slot>,
     /// The first call that was refused.
     error: Option<Error>,
+}
+
+/// A call that the runtime carries out.
+pub(crate) struct Call {
+    /// Kept until it is done.
+    pub(crate) _member: Arc<Member>,
+    pub(crate) server: Server,
+    pub(crate) operation: Operation,
+}
+
+/// Who carries a call out.
+pub(crate) enum Server {
+    /// The thread that makes it.
+    Caller(Arc<Communicator>),
+    /// The thread of the communicator, in the order of a stream.
+    Queue { queue: Arc<Queue>, stream: usize, factor: Option<u64> },
 }
 
 thread_local! {
@@ -79,10 +97,12 @@ pub(crate) fn end() -> Result<c_int, Error> {
 
 /// Closes a group without doing what is in it. Returns whether NCCL's group is open, which the caller has to close.
 pub(crate) fn discard() -> Result<Option<(bool, Vec<Slot>)>, Error> {
-    Ok(take()?.map(|group| {
-        group.jobs.iter().for_each(Job::discard);
-        (group.nccl_is_open, group.slots)
-    }))
+    let Some(group) = take()? else { return Ok(None) };
+    group.jobs.iter().for_each(Job::discard);
+    if !group.nccl_is_open && !group.calls.is_empty() {
+        return Err(Error::usage("an estimate of calls that Syncline carries out is not offered"));
+    }
+    Ok(Some((group.nccl_is_open, group.slots)))
 }
 
 /// Closes a group, and returns its content if it was the outermost one.
@@ -97,16 +117,11 @@ fn take() -> Result<Option<Group>, Error> {
     })
 }
 
-/// Makes a call on memory of the host: at once, or at the end of the group.
+/// Makes a call: at once, or at the end of the group.
 ///
 /// # Safety
-/// Buffers have the sizes of the call, and are used by nobody else until it is done.
-pub(crate) unsafe fn call(
-    member: &Arc<Member>,
-    communicator: &Arc<Communicator>,
-    operation: Operation,
-) -> Result<c_int, Error> {
-    let call = (member.clone(), communicator.clone(), operation);
+/// Buffers have the sizes of the call, and are used by nobody else until it is done, or only on its stream.
+pub(crate) unsafe fn call(call: Call) -> Result<c_int, Error> {
     if is_open() {
         GROUP.with_borrow_mut(|group| group.calls.push(call));
         return Ok(result::SUCCESS);
@@ -153,13 +168,38 @@ pub(crate) fn keep(slot: Slot) -> Option<Slot> {
     })
 }
 
-fn carry_out(calls: &[(Arc<Member>, Arc<Communicator>, Operation)]) -> Result<(), Error> {
-    let Some((_, first, _)) = calls.first() else { return Ok(()) };
-    let asked: Vec<_> = calls.iter().map(|(_, communicator, operation)| (communicator.clone(), *operation)).collect();
-    // SAFETY: whoever made the calls has promised what their buffers are.
-    unsafe { run(&asked) }.map_err(|failure| {
+/// Carries calls out, or has the threads of their communicators do it.
+fn carry_out(calls: &[Call]) -> Result<(), Error> {
+    let mut queued: Vec<(&Arc<Queue>, Vec<device::Call>)> = Vec::new();
+    let mut own = Vec::new();
+    for Call { server, operation, .. } in calls {
+        match server {
+            Server::Caller(communicator) => own.push((communicator.clone(), *operation)),
+            Server::Queue { queue, stream, factor } => {
+                let call = device::Call { operation: *operation, stream: *stream, factor: *factor };
+                match queued.iter_mut().find(|(other, _)| Arc::ptr_eq(other, queue)) {
+                    Some((_, calls)) => calls.push(call),
+                    None => queued.push((queue, vec![call])),
+                }
+            }
+        }
+    }
+    let ours = |queue: &Queue, done: Result<(), Failure>| {
+        done.map_err(|failure| Error::of_failure(&failure, queue.communicator().rank()))
+    };
+    // Before any stream waits for a call, as one GPU may be that of several communicators.
+    for (queue, calls) in &queued {
+        ours(queue, queue.prepare(calls))?;
+    }
+    for (queue, calls) in &queued {
+        // SAFETY: whoever made the calls has promised what their buffers are.
+        ours(queue, unsafe { queue.submit(calls) })?;
+    }
+    let Some((first, _)) = own.first() else { return Ok(()) };
+    // SAFETY: as above.
+    unsafe { run(&own) }.map_err(|failure| {
         // Whose failure it is: that of the one that has failed, for the difference between its own abort and another's.
-        let failed = calls.iter().find(|(_, communicator, _)| communicator.failure().is_some());
-        Error::of_failure(&failure, failed.map_or(first, |(_, communicator, _)| communicator).rank())
+        let failed = own.iter().find(|(communicator, _)| communicator.failure().is_some());
+        Error::of_failure(&failure, failed.map_or(first, |(communicator, _)| communicator).rank())
     })
 }

@@ -7,10 +7,10 @@
 use crate::abi::{UniqueIdBytes, result};
 use crate::agreement::{Agreed, agree};
 use crate::error::Error;
-use crate::host::{self, Host, Settings};
 use crate::log;
 use crate::nccl::{self, Context, OwnedConfig, Slot};
 use crate::registry::{Executor, Member};
+use crate::runtime::{self, Runtime, Settings};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use syncline_runtime::bootstrap::UniqueId;
 use syncline_runtime::communicator::Communicator;
+use syncline_runtime::device::Gpu;
 
 /// A communicator to be made.
 pub(crate) struct Job {
@@ -35,15 +36,15 @@ pub(crate) enum Way {
     Join(UniqueId),
     /// All ranks join with an id of NCCL's own, which rank 0 has got from it.
     JoinNccl(UniqueIdBytes),
-    /// All ranks join with an id, on memory of the host, with settings of their own.
-    Host { id: UniqueId, settings: Settings },
+    /// All ranks join with an id, with settings of their own, on memory of the host if there is no GPU.
+    Own { id: UniqueId, settings: Settings, gpu: Option<Gpu> },
     /// Ranks of another one with the same color, with its settings.
     Split { parent: Arc<Communicator>, settings: Settings, color: c_int, key: c_int },
 }
 
 /// What a job has come to after the first part.
 enum Prepared {
-    Host(Host),
+    Runtime(Arc<Communicator>, Settings),
     Nccl(UniqueIdBytes),
     /// The rank has no part in any communicator that a split makes.
     Nothing,
@@ -52,7 +53,12 @@ enum Prepared {
 impl Job {
     /// A job of the calling thread.
     pub(crate) fn new(member: Option<Arc<Member>>, way: Way, config: OwnedConfig) -> Job {
-        Job { member, way, config, context: Context::current() }
+        Job::within(member, way, config, Context::current())
+    }
+
+    /// A job for a context of CUDA.
+    pub(crate) fn within(member: Option<Arc<Member>>, way: Way, config: OwnedConfig, context: Context) -> Job {
+        Job { member, way, config, context }
     }
 
     /// Forgets the communicator, which is not made.
@@ -70,31 +76,32 @@ impl Job {
                 let Some(member) = &self.member else { return Ok(Prepared::Nothing) };
                 let (rank, ranks) = member.place();
                 let settings = Settings::from_environment().map_err(|failure| Error::of_failure(&failure, 0))?;
-                match agree(id, rank, ranks, &settings.options)? {
+                match agree(id, rank, ranks, &settings.options, self.context.handle())? {
                     Agreed::Nccl(id) => Ok(Prepared::Nccl(id)),
-                    Agreed::Host(id) => Ok(Prepared::Host(join(&id, rank, ranks, settings)?)),
+                    Agreed::Host(id) => join(&id, rank, ranks, settings, None),
+                    Agreed::Cuda { id, gpu } => join(&id, rank, ranks, settings, Some(gpu)),
                 }
             }
-            Way::Host { id, settings } => {
+            Way::Own { id, settings, gpu } => {
                 let Some(member) = &self.member else { return Ok(Prepared::Nothing) };
                 let (rank, ranks) = member.place();
-                Ok(Prepared::Host(join(id, rank, ranks, settings.clone())?))
+                join(id, rank, ranks, settings.clone(), gpu.clone())
             }
             Way::Split { parent, settings, color, key } => {
-                let part = host::split(parent, *color, *key, &settings.options)?;
+                let part = runtime::split(parent, *color, *key, &settings.options)?;
                 let (Some(part), Some(member)) = (part, &self.member) else { return Ok(Prepared::Nothing) };
                 // The number of ranks was not known when the program got its handle.
                 member.set_place(part.rank, part.ranks);
-                Ok(Prepared::Host(join(&part.id, part.rank, part.ranks, settings.clone())?))
+                join(&part.id, part.rank, part.ranks, settings.clone(), parent.gpu().cloned())
             }
         }
     }
 }
 
-fn join(id: &UniqueId, rank: u32, ranks: u32, settings: Settings) -> Result<Host, Error> {
-    let joined = Communicator::join(id, rank, ranks, &settings.options, settings.library.clone());
+fn join(id: &UniqueId, rank: u32, ranks: u32, settings: Settings, gpu: Option<Gpu>) -> Result<Prepared, Error> {
+    let joined = Communicator::join_on(id, rank, ranks, &settings.options, settings.library.clone(), gpu);
     let communicator = joined.map_err(|failure| Error::of_failure(&failure, rank))?;
-    Ok(Host::new(Arc::new(communicator), settings))
+    Ok(Prepared::Runtime(Arc::new(communicator), settings))
 }
 
 /// Does jobs, and ends NCCL's group if it is open. If any fails, none of the communicators is made.
@@ -159,19 +166,24 @@ fn hand_over(
         let Some(member) = &job.member else { continue };
         match prepared {
             Prepared::Nothing => {}
-            Prepared::Host(host) => {
-                let communicator = host.communicator();
+            Prepared::Runtime(communicator, settings) => {
                 log::info(|| {
                     let mut transports: Vec<&str> = communicator.transports().to_vec();
                     transports.sort_unstable();
                     transports.dedup();
                     let (rank, ranks) = (communicator.rank(), communicator.ranks());
-                    format!("rank {rank} of {ranks} is served on memory of the host, over {}", transports.join(" and "))
+                    let place = communicator
+                        .gpu()
+                        .map_or_else(|| "memory of the host".to_owned(), |gpu| format!("the GPU {}", gpu.bus_id()));
+                    format!("rank {rank} of {ranks} is served on {place}, over {}", transports.join(" and "))
                 });
                 if let (0, Some(note)) = (communicator.rank(), communicator.planner_note()) {
                     log::info(|| note.to_owned());
                 }
-                member.serve(Executor::Host(host));
+                match Runtime::new(communicator, settings) {
+                    Ok(runtime) => member.serve(Executor::Runtime(runtime)),
+                    Err(error) => failed = failed.or(Some(error)),
+                }
             }
             Prepared::Nccl(id) => {
                 let made = job.context.within(|| nccl::join(member, id, &job.config));
@@ -199,7 +211,8 @@ fn hand_over(
 /// Leaves a communicator, once and for all.
 pub(crate) fn close(member: &Member) {
     member.is_finalized.store(true, Ordering::SeqCst);
-    if let Ok(Executor::Host(host)) = member.executor() {
-        host.communicator().leave();
+    if let Ok(Executor::Runtime(runtime)) = member.executor() {
+        runtime.drain();
+        runtime.communicator().leave();
     }
 }

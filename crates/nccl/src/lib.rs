@@ -7,7 +7,7 @@
 //!        │                                      │
 //!        │        jobs ─▶ agreement: which executor, decided by all ranks together
 //!        ▼
-//!   host: the runtime on memory of the host | nccl: NCCL itself
+//!   runtime: on memory of the host, or of GPUs | nccl: NCCL itself
 //! ```
 //!
 //! `docs/runtime.md` says what each function does.
@@ -18,8 +18,8 @@ mod entry;
 mod error;
 mod exports;
 mod group;
-mod host;
 mod jobs;
 mod log;
 mod nccl;
 mod registry;
+mod runtime;

@@ -6,8 +6,8 @@
 
 use crate::abi::{Comm, FIRST_OWN_REDUCTION, result};
 use crate::error::Error;
-use crate::host::Host;
 use crate::nccl::Nccl;
+use crate::runtime::Runtime;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::process;
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
-use syncline_runtime::value::Scalar;
+use syncline_runtime::value::{DataType, Scalar};
 
 /// The mark of handles, in the upper bits.
 const MARK: usize = 0x5953 << MARK_AT;
@@ -25,10 +25,19 @@ const STEP: usize = 16;
 
 /// Who carries the calls of a communicator out. All ranks have the same.
 pub(crate) enum Executor {
-    /// The runtime, on memory of the host.
-    Host(Host),
+    /// The runtime, on memory of the host or of GPUs.
+    Runtime(Runtime),
     /// NCCL itself.
     Nccl(Nccl),
+}
+
+/// What inputs are multiplied by.
+#[derive(Clone, Copy)]
+pub(crate) enum Factor {
+    /// It is known.
+    Value(Scalar),
+    /// It is in memory of a GPU, where each call reads it.
+    OnGpu(DataType, u64),
 }
 
 /// A rank's membership in a communicator, as a program holds it.
@@ -40,7 +49,7 @@ pub(crate) struct Member {
     /// Set when the communicator is ready: in a group at its end.
     executor: OnceLock<Executor>,
     /// Factors of `ncclRedOpCreatePreMulSum`, by the code of the reduction.
-    factors: Mutex<BTreeMap<c_int, Scalar>>,
+    factors: Mutex<BTreeMap<c_int, Factor>>,
     pub(crate) is_finalized: AtomicBool,
 }
 
@@ -99,7 +108,7 @@ impl Member {
     }
 
     /// Makes a reduction that multiplies by a factor. Codes are unlike those of other communicators.
-    pub(crate) fn add_factor(&self, factor: Scalar) -> c_int {
+    pub(crate) fn add_factor(&self, factor: Factor) -> c_int {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         const CODES: u32 = c_int::MAX as u32 - FIRST_OWN_REDUCTION as u32;
         let mut factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
@@ -113,7 +122,7 @@ impl Member {
     }
 
     /// The factor of a reduction.
-    pub(crate) fn factor(&self, code: c_int) -> Option<Scalar> {
+    pub(crate) fn factor(&self, code: c_int) -> Option<Factor> {
         self.factors.lock().unwrap_or_else(PoisonError::into_inner).get(&code).copied()
     }
 

@@ -7,6 +7,7 @@
 //!        │                                        │ messages of one slot at most
 //!        │                                        ▼
 //!        └──────────── transport: a ring per (rank, thread) and peer: shared memory | TCP
+//!   device: memory of GPUs, through the driver of CUDA if there is one
 //!   value: data types, and reductions in the stated order
 //! ```
 //!
@@ -16,6 +17,7 @@
 pub mod bootstrap;
 mod clock;
 pub mod communicator;
+pub mod device;
 mod digest;
 mod executor;
 pub mod plan;

@@ -2,9 +2,9 @@
 
 use crate::abi::{Comm, Stream};
 use crate::entry::exports;
-use crate::host::{Asked, Buffer};
 use crate::nccl;
 use crate::registry::{Executor, Found, find, find_member, not_a_communicator};
+use crate::runtime::{Asked, Buffer};
 use std::ffi::{c_int, c_void};
 use syncline_collective::Kind;
 
@@ -21,7 +21,7 @@ macro_rules! collective {
                 })
             }
             // SAFETY: the program's promise.
-            Executor::Host(host) => unsafe { host.collective(&member, $asked) },
+            Executor::Runtime(runtime) => unsafe { runtime.collective(&member, $asked) },
         }
     }};
 }
@@ -155,8 +155,8 @@ exports! {
                 function(send, count, data_type, peer, nccl.comm(), stream)
             }),
             // SAFETY: the program's promise.
-            Executor::Host(host) => unsafe {
-                host.message(&member, Buffer::From(send), count, data_type, peer, stream)
+            Executor::Runtime(runtime) => unsafe {
+                runtime.message(&member, Buffer::From(send), count, data_type, peer, stream)
             },
         }
     }
@@ -177,8 +177,8 @@ exports! {
                 function(recv, count, data_type, peer, nccl.comm(), stream)
             }),
             // SAFETY: the program's promise.
-            Executor::Host(host) => unsafe {
-                host.message(&member, Buffer::Into(recv), count, data_type, peer, stream)
+            Executor::Runtime(runtime) => unsafe {
+                runtime.message(&member, Buffer::Into(recv), count, data_type, peer, stream)
             },
         }
     }

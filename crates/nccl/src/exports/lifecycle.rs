@@ -5,15 +5,16 @@ use crate::agreement::Device;
 use crate::entry::{exports, not_null};
 use crate::error::Error;
 use crate::jobs::{Job, Way};
-use crate::nccl::{self, OwnedConfig, Slot};
+use crate::nccl::{self, Context, OwnedConfig, Slot};
 use crate::registry::{Executor, Member, find_member};
-use crate::{group, host, jobs};
+use crate::{group, jobs, runtime};
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use syncline_runtime::bootstrap::{Failure, Options, UniqueId};
+use syncline_runtime::device::Gpu;
 
 exports! {
     /// A new id, with a bootstrap server in this process.
@@ -69,18 +70,26 @@ exports! {
             Ok(ranks) if ranks > 0 => ranks,
             _ => return Err(Error::argument("ndev", count, "1 and more")),
         };
-        let id = if Device::from_environment()? == Device::Cpu { Some(new_id()?) } else { None };
+        let contexts = match Device::from_environment()? {
+            Device::Cpu => Ok((0..ranks).map(|_| Context::current()).collect()),
+            // SAFETY: the program's promise.
+            Device::Cuda | Device::Nccl => unsafe { contexts(devices, ranks) },
+        };
+        if let (Err(reason), Err(why)) = (&contexts, nccl::library()) {
+            return Err(Error::usage(format!("no executor: {reason}, and there is no NCCL ({why})")));
+        }
         let members: Vec<Arc<Member>> =
             (0..ranks).map(|rank| Member::register(Some((rank, ranks)))).collect::<Result<_, _>>()?;
-        let done = match id {
-            Some(id) => {
-                let job = |member: &Arc<Member>| {
-                    Job::new(Some(member.clone()), Way::Join(id), OwnedConfig::default())
+        let done = match contexts {
+            Ok(contexts) => {
+                let id = new_id()?;
+                let job = |(member, context): (&Arc<Member>, Context)| {
+                    Job::within(Some(member.clone()), Way::Join(id), OwnedConfig::default(), context)
                 };
-                group::make(members.iter().map(job).collect())
+                group::make(members.iter().zip(contexts).map(job).collect())
             }
-            None => {
-                nccl::say_served(ranks);
+            Err(reason) => {
+                nccl::say_served(ranks, &reason);
                 let mut places: Vec<Comm> = vec![ptr::null_mut(); ranks as usize];
                 // SAFETY: there is a place for each; devices are the program's promise.
                 let done = nccl::call(in_nccl(), |function: Function| unsafe {
@@ -125,13 +134,13 @@ exports! {
                     })
                 })
             },
-            Executor::Host(host) => {
+            Executor::Runtime(runtime) => {
                 if parent.is_finalized.load(Ordering::SeqCst) {
                     return Err(Error::usage("the communicator has been finalized"));
                 }
                 let member = if color == NO_COLOR { None } else { Some(Member::register(None)?) };
                 let handle = member.as_ref().map_or(ptr::null_mut(), |member| member.handle());
-                let (parent, settings) = (host.communicator().clone(), host.settings().clone());
+                let (parent, settings) = (runtime.communicator().clone(), runtime.settings().clone());
                 let way = Way::Split { parent, settings, color, key };
                 // SAFETY: as above.
                 unsafe { new.write(handle) };
@@ -145,13 +154,13 @@ exports! {
         }
     }
 
-    /// Ends what is under way: nothing, as calls return when they are done. The rank makes no more calls.
+    /// Ends what is under way. The rank makes no more calls.
     fn ncclCommFinalize/pncclCommFinalize(comm: Comm) {
         let member = find_member(comm)?;
         match member.executor()? {
             // SAFETY: the program's promise.
             Executor::Nccl(nccl) => nccl::call(in_nccl(), |function| unsafe { function(nccl.comm()) }),
-            Executor::Host(_) => {
+            Executor::Runtime(_) => {
                 group::close(member.clone());
                 Ok(result::SUCCESS)
             }
@@ -164,7 +173,7 @@ exports! {
         let done = match member.executor() {
             // SAFETY: the program's promise.
             Ok(Executor::Nccl(nccl)) => nccl::call(in_nccl(), |function| unsafe { function(nccl.comm()) }),
-            Ok(Executor::Host(_)) => {
+            Ok(Executor::Runtime(_)) => {
                 group::close(member.clone());
                 Ok(result::SUCCESS)
             }
@@ -182,8 +191,8 @@ exports! {
         let done = match member.executor() {
             // SAFETY: the program's promise.
             Ok(Executor::Nccl(nccl)) => nccl::ask(in_nccl(), |function| unsafe { function(nccl.comm()) }),
-            Ok(Executor::Host(host)) => {
-                host.communicator().abort();
+            Ok(Executor::Runtime(runtime)) => {
+                runtime.communicator().abort();
                 Ok(result::SUCCESS)
             }
             Err(_) => Ok(result::SUCCESS),
@@ -203,7 +212,7 @@ exports! {
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe {
                 function(nccl.comm(), buffer, size, handle)
             }),
-            Executor::Host(_) => {
+            Executor::Runtime(_) => {
                 // SAFETY: the program's promise.
                 unsafe { handle.write(buffer) };
                 Ok(result::SUCCESS)
@@ -216,12 +225,12 @@ exports! {
         match find_member(comm)?.executor()? {
             // SAFETY: the program's promise.
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe { function(nccl.comm(), handle) }),
-            Executor::Host(_) => Ok(result::SUCCESS),
+            Executor::Runtime(_) => Ok(result::SUCCESS),
         }
     }
 
-    /// Makes a reduction that multiplies each input by a factor, and adds. The factor is read now, wherever it is
-    /// said to be.
+    /// Makes a reduction that multiplies each input by a factor, and adds. The factor is read now, or by each call if it is in
+    /// memory of a GPU.
     fn ncclRedOpCreatePreMulSum/pncclRedOpCreatePreMulSum(
         op: *mut c_int,
         scalar: *mut c_void,
@@ -236,13 +245,13 @@ exports! {
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe {
                 function(op, scalar, data_type, residence, nccl.comm())
             }),
-            Executor::Host(_) => {
+            Executor::Runtime(runtime) => {
                 if ![0, 1].contains(&residence) {
                     let accepted = "0 (ncclScalarDevice) or 1 (ncclScalarHostImmediate)";
                     return Err(Error::argument("residence", residence, accepted));
                 }
                 // SAFETY: the program's promise.
-                let code = unsafe { host::add_factor(&member, scalar, data_type)? };
+                let code = unsafe { runtime::add_factor(&member, runtime, scalar, data_type, residence == 0)? };
                 // SAFETY: as above.
                 unsafe { op.write(code) };
                 Ok(result::SUCCESS)
@@ -256,16 +265,22 @@ exports! {
         match member.executor()? {
             // SAFETY: the program's promise.
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe { function(op, nccl.comm()) }),
-            Executor::Host(_) => host::remove_factor(&member, op),
+            Executor::Runtime(_) => runtime::remove_factor(&member, op),
         }
     }
 
-    /// Memory for buffers: of the host with SYNCLINE_DEVICE=cpu, else NCCL's.
+    /// Memory for buffers: of the host with SYNCLINE_DEVICE=cpu, else NCCL's, or of the current GPU if there is none.
     fn ncclMemAlloc/pncclMemAlloc(pointer: *mut *mut c_void, size: usize) {
         /// What suits the vectors of any CPU.
         const ALIGNMENT: usize = 128;
         not_null("ptr", pointer)?;
-        if Device::from_environment()? == Device::Cuda {
+        if Device::from_environment()? != Device::Cpu {
+            if is_of_gpu() {
+                let address = Gpu::allocate(size).map_err(|failure| Error::of_failure(&failure, 0))?;
+                // SAFETY: the program's promise.
+                unsafe { pointer.write(address as *mut c_void) };
+                return Ok(result::SUCCESS);
+            }
             // SAFETY: the program's promise.
             return nccl::ask(in_nccl(), |function| unsafe { function(pointer, size) });
         }
@@ -278,7 +293,11 @@ exports! {
 
     /// Gives memory back.
     fn ncclMemFree/pncclMemFree(pointer: *mut c_void) {
-        if Device::from_environment()? == Device::Cuda {
+        if Device::from_environment()? != Device::Cpu {
+            if is_of_gpu() {
+                Gpu::free(pointer as u64).map_err(|failure| Error::of_failure(&failure, 0))?;
+                return Ok(result::SUCCESS);
+            }
             // SAFETY: the program's promise.
             return nccl::ask(in_nccl(), |function| unsafe { function(pointer) });
         }
@@ -286,6 +305,26 @@ exports! {
         unsafe { libc::free(pointer) };
         Ok(result::SUCCESS)
     }
+}
+
+/// Whether memory for buffers is of the current GPU, from its driver: NCCL's own is preferred, if there is one.
+fn is_of_gpu() -> bool {
+    nccl::library().is_err() && Device::from_environment().is_ok_and(|device| device == Device::Cuda)
+}
+
+/// The contexts of the GPUs of a program's list, or why the runtime cannot use them.
+///
+/// # Safety
+/// The list is null, or has so many numbers.
+unsafe fn contexts(devices: *const c_int, ranks: u32) -> Result<Vec<Context>, String> {
+    if Device::from_environment().is_ok_and(|device| device == Device::Nccl) {
+        return Err(nccl::ASKED_FOR.into());
+    }
+    // SAFETY: the caller's promise.
+    let number = |rank: u32| if devices.is_null() { rank as c_int } else { unsafe { *devices.add(rank as usize) } };
+    let context = |rank| Gpu::default_context(number(rank)).map(Context::of);
+    let found = (0..ranks).map(context).collect::<Result<_, _>>();
+    found.map_err(|failure| format!("Syncline cannot serve these GPUs ({})", failure.message))
 }
 
 fn new_id() -> Result<UniqueId, Error> {
@@ -318,7 +357,7 @@ unsafe fn init(
     let way = match (UniqueId::from_bytes(&id.internal), Device::from_environment()?) {
         (Ok(id), _) => Way::Join(id),
         // Rank 0 has got it from NCCL without Syncline, so that all ranks have to join there.
-        (Err(_), Device::Cuda) if nccl::library().is_ok() => Way::JoinNccl(*id),
+        (Err(_), Device::Cuda | Device::Nccl) if nccl::library().is_ok() => Way::JoinNccl(*id),
         (Err(failure), _) => return Err(Error::of_failure(&failure, rank)),
     };
     let member = Member::register(Some((rank, ranks)))?;

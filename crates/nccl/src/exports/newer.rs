@@ -23,13 +23,15 @@ macro_rules! forward {
                     unsafe { $forward(function) }
                 })
             }
-            Executor::Host(_) => Err(refused()),
+            Executor::Runtime(_) => Err(refused()),
         }
     }};
 }
 
 fn refused() -> Error {
-    Error::usage("this function is not offered on memory of the host (SYNCLINE_DEVICE=cpu)")
+    Error::usage(
+        "this function is not offered where Syncline serves the communicator; accepted: SYNCLINE_DEVICE=nccl, with NCCL",
+    )
 }
 
 exports! {
@@ -71,7 +73,7 @@ exports! {
                     })
                 })
             },
-            Executor::Host(_) => Err(refused()),
+            Executor::Runtime(_) => Err(refused()),
         }
     }
 
@@ -87,12 +89,12 @@ exports! {
         not_null("newcomm", new)?;
         // SAFETY: the program's promise.
         let config = unsafe { OwnedConfig::copy(config)? };
-        let own = if comm.is_null() && Device::from_environment()? == Device::Cuda {
+        let own = if comm.is_null() && Device::from_environment()? != Device::Cpu {
             comm
         } else {
             match find_member(comm)?.executor()? {
                 Executor::Nccl(nccl) => nccl.comm(),
-                Executor::Host(_) => return Err(refused()),
+                Executor::Runtime(_) => return Err(refused()),
             }
         };
         // SAFETY: as above.

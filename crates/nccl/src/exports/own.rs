@@ -1,18 +1,20 @@
 //! What NCCL does not have.
 
 use crate::abi::{Comm, UniqueIdBytes, result};
+use crate::agreement::Device;
 use crate::entry::{enter, not_null};
 use crate::error::Error;
 use crate::group;
-use crate::host::Settings;
 use crate::jobs::{Job, Way};
-use crate::nccl::OwnedConfig;
+use crate::nccl::{Context, OwnedConfig};
 use crate::registry::{Executor, Member, find_member};
+use crate::runtime::Settings;
 use serde::Deserialize;
 use std::ffi::{CStr, c_char, c_int};
 use std::fs;
 use std::time::Duration;
 use syncline_runtime::bootstrap::{Options, UniqueId};
+use syncline_runtime::device::Gpu;
 use syncline_runtime::plan::Verified;
 use syncline_runtime::plan::library::Library;
 
@@ -20,6 +22,8 @@ use syncline_runtime::plan::library::Library;
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Wish {
+    /// `cpu`, if it is not given: buffers are in memory of the host. `cuda`: of the GPU that is current.
+    device: Option<Device>,
     /// How long a call may wait without any progress, in seconds.
     timeout_s: Option<f64>,
     /// Files with plans that go before the built-in algorithms.
@@ -28,9 +32,10 @@ struct Wish {
     plan_texts: Vec<String>,
 }
 
-/// Joins a communicator on memory of the host, whatever `SYNCLINE_DEVICE` says.
+/// Joins a communicator of the runtime, whatever `SYNCLINE_DEVICE` says: on memory of the host, if the options do not say otherwise.
 ///
-/// `options` is a text of JSON, or null: `timeout_s` (seconds), `plans` (names of files) and `plan_texts` (what is in them).
+/// `options` is a text of JSON, or null: `device` (`cpu` or `cuda`, the same for all ranks), `timeout_s` (seconds), `plans` (names of
+/// files) and `plan_texts` (what is in them).
 #[unsafe(no_mangle)]
 unsafe extern "C" fn synclineCommInit(
     comm: *mut Comm,
@@ -58,8 +63,16 @@ unsafe extern "C" fn synclineCommInit(
             (options.call_timeout, options.join_timeout) = (timeout, timeout);
         }
         let library = library(&wish, place.1)?;
+        let gpu = match wish.device {
+            None | Some(Device::Cpu) => None,
+            Some(Device::Cuda) => {
+                let gpu = Gpu::of_context(Context::current().handle());
+                Some(gpu.map_err(|failure| Error::of_failure(&failure, place.0))?)
+            }
+            Some(Device::Nccl) => return Err(Error::argument("device", "nccl", "cpu or cuda")),
+        };
         let member = Member::register(Some(place))?;
-        let way = Way::Host { id, settings: Settings { options, library } };
+        let way = Way::Own { id, settings: Settings { options, library }, gpu };
         let done = group::make(vec![Job::new(Some(member.clone()), way, OwnedConfig::default())]);
         if done.is_ok() {
             // SAFETY: as above.
@@ -69,7 +82,7 @@ unsafe extern "C" fn synclineCommInit(
     })
 }
 
-/// Tells how a communicator on memory of the host would carry a collective out, as a text of JSON: `name` (of the
+/// Tells how a communicator of the runtime would carry a collective out, as a text of JSON: `name` (of the
 /// algorithm or the plan), `chunk_bytes` and `chunks` (of the vector or, where ranks have shares, of a share), `slots`
 /// and `slot_bytes` (what a connection of two ranks holds). No message is sent, so that one rank may ask alone.
 ///
@@ -91,10 +104,10 @@ unsafe extern "C" fn synclineCommPlan(
         // SAFETY: a text of C ends with a zero.
         let name = unsafe { CStr::from_ptr(collective) }.to_string_lossy();
         let member = find_member(comm)?;
-        let Executor::Host(host) = member.executor()? else {
+        let Executor::Runtime(runtime) = member.executor()? else {
             return Err(Error::usage("NCCL serves the communicator, and does not tell its algorithms"));
         };
-        let chosen = host.chosen(&name, count, data_type, root)?;
+        let chosen = runtime.chosen(&name, count, data_type, root)?;
         let told = serde_json::to_vec(&chosen).map_err(|error| Error::new(result::INTERNAL, error.to_string()))?;
         if told.len() >= size {
             return Err(Error::argument("size", size, &format!("{} and more", told.len() + 1)));

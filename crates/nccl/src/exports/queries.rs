@@ -50,9 +50,9 @@ exports! {
                 // SAFETY: the program's promise.
                 nccl::ask(in_nccl(), |function| unsafe { function(nccl.comm(), async_error) })
             }
-            Executor::Host(host) => {
-                let code = host.communicator().failure().map_or(result::SUCCESS, |failure| {
-                    let error = Error::of_failure(&failure, host.communicator().rank());
+            Executor::Runtime(runtime) => {
+                let code = runtime.failure().map_or(result::SUCCESS, |failure| {
+                    let error = Error::of_failure(&failure, runtime.communicator().rank());
                     log::info(|| format!("ncclCommGetAsyncError finds: {} (result {})", error.message, error.code));
                     last::set(&error.message);
                     error.code
@@ -70,9 +70,9 @@ exports! {
         match find_member(comm)?.executor()? {
             // SAFETY: the program's promise.
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe { function(nccl.comm(), count) }),
-            Executor::Host(host) => {
+            Executor::Runtime(runtime) => {
                 // SAFETY: as above.
-                unsafe { count.write(host.communicator().ranks() as c_int) };
+                unsafe { count.write(runtime.communicator().ranks() as c_int) };
                 Ok(result::SUCCESS)
             }
         }
@@ -84,23 +84,24 @@ exports! {
         match find_member(comm)?.executor()? {
             // SAFETY: the program's promise.
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe { function(nccl.comm(), rank) }),
-            Executor::Host(host) => {
+            Executor::Runtime(runtime) => {
                 // SAFETY: as above.
-                unsafe { rank.write(host.communicator().rank() as c_int) };
+                unsafe { rank.write(runtime.communicator().rank() as c_int) };
                 Ok(result::SUCCESS)
             }
         }
     }
 
-    /// The number of the GPU, -1 where there is none.
+    /// The number of the GPU, -1 for memory of the host.
     fn ncclCommCuDevice/pncclCommCuDevice(comm: Comm, device: *mut c_int) {
         not_null("device", device)?;
         match find_member(comm)?.executor()? {
             // SAFETY: the program's promise.
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe { function(nccl.comm(), device) }),
-            Executor::Host(_) => {
+            Executor::Runtime(runtime) => {
+                let number = runtime.communicator().gpu().map_or(-1, |gpu| gpu.ordinal());
                 // SAFETY: as above.
-                unsafe { device.write(-1) };
+                unsafe { device.write(number) };
                 Ok(result::SUCCESS)
             }
         }
@@ -136,8 +137,8 @@ fn last_error(comm: Comm) -> *const c_char {
     let mut text = c"".as_ptr();
     enter("ncclGetLastError", || {
         if let Ok(Found::Member(member)) = find(comm)
-            && let Ok(Executor::Host(host)) = member.executor()
-            && let Some(failure) = host.communicator().failure()
+            && let Ok(Executor::Runtime(runtime)) = member.executor()
+            && let Some(failure) = runtime.failure()
         {
             last::set(&failure.message);
         }

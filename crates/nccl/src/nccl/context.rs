@@ -36,6 +36,16 @@ fn driver() -> Option<(Get, Set)> {
 }
 
 impl Context {
+    /// One that the driver has given.
+    pub(crate) fn of(handle: usize) -> Context {
+        Context(Some(handle))
+    }
+
+    /// Its handle, if there is one.
+    pub(crate) fn handle(&self) -> Option<usize> {
+        self.0
+    }
+
     /// That of the calling thread.
     pub(crate) fn current() -> Context {
         let current = driver().and_then(|(get, _)| {

@@ -40,25 +40,25 @@ pub(crate) fn is_inside() -> bool {
     INSIDE.get() > 0
 }
 
-/// Says that NCCL serves a communicator whose ranks are all in this process.
-pub(crate) fn say_served(ranks: u32) {
+/// Says that NCCL serves a communicator whose ranks are all in this process, and why.
+pub(crate) fn say_served(ranks: u32, reason: &str) {
     if let Ok(library) = library() {
-        log::fallback(&fallback_text(&version_text(library.version()), ranks));
+        log::fallback(&fallback_text(&version_text(library.version()), ranks, reason));
     }
 }
 
-/// Why there is a fallback.
-pub(crate) const REASON: &str = "Syncline does not serve buffers of GPUs yet";
+/// Why NCCL serves where it has been asked for.
+pub(crate) const ASKED_FOR: &str = "SYNCLINE_DEVICE is nccl";
 
 /// The line that says that NCCL takes over.
-pub(crate) fn fallback_text(version: &str, ranks: u32) -> String {
+pub(crate) fn fallback_text(version: &str, ranks: u32, reason: &str) -> String {
     let ranks = if ranks == 1 { "1 rank".into() } else { format!("{ranks} ranks") };
-    format!("a communicator of {ranks} is served by NCCL {version}: {REASON}")
+    format!("a communicator of {ranks} is served by NCCL {version}: {reason}")
 }
 
 /// Whether NCCL serves this process, or may.
 pub(crate) fn is_loaded() -> bool {
-    Device::from_environment().is_ok_and(|device| device == Device::Cuda) && library().is_ok()
+    Device::from_environment().is_ok_and(|device| device != Device::Cpu) && library().is_ok()
 }
 
 impl Nccl {

@@ -108,12 +108,34 @@ static inline unsigned draw(uint64_t *state) {
     return (unsigned)(*state >> 33);
 }
 
+/* memory.c: where buffers are, and the stream of this thread, NULL on the host. */
+int on_gpus(void);
+/* Uses the GPU of a rank in this thread, with a stream of its own. */
+void use_gpu_of(int rank);
+/* Its number, -1 on the host. */
+int gpu_of(int rank);
+void *new_stream(void);
+/* Uses a stream in this thread; returns the one before. */
+void *use_stream(void *stream);
+void *stream(void);
+void synchronize(void);
+/* Begins to make a graph of the stream, or ends that. */
+void capture(int begins);
+void *new_memory(size_t bytes);
+void free_memory(void *memory);
+/* On the stream; what is written is read at once. */
+void write_memory(void *to, const void *from, size_t bytes);
+/* On the stream, and waits for it. */
+void read_memory(void *to, const void *from, size_t bytes);
 /* collectives.c */
 void check_all(ncclComm_t comm, int rank, int ranks, uint64_t seed, int rounds);
+void check_plain(ncclComm_t comm, int rank, int ranks, size_t count, int round);
 void check_sum(ncclComm_t comm, int rank, int ranks, size_t count);
 void check_exchange(ncclComm_t comm, int rank, int ranks, size_t count);
-/* lifecycle.c and failures.c; each returns 0 if it does not know the scenario */
+/* lifecycle.c, failures.c and bits.c; each returns 0 if it does not know the scenario */
 int lifecycle(const char *scenario, struct seat seat);
 int failures(const char *scenario, struct seat seat);
+/* bits.c: the same on GPUs as on the host */
+int bits(const char *scenario, struct seat seat);
 
 #endif

@@ -13,9 +13,11 @@ static ncclComm_t join(struct seat seat) {
     check_sum(comm, seat.rank, seat.ranks, 100);
     /* The last rank, which is the one that fails, goes on when the others have all this behind them. */
     int last = seat.ranks - 1;
-    char done = 1;
-    if (seat.rank < last) OK(ncclSend(&done, 1, ncclInt8, last, comm, NULL));
-    for (int peer = 0; peer < last && seat.rank == last; peer++) OK(ncclRecv(&done, 1, ncclInt8, peer, comm, NULL));
+    void *done = new_memory(1);
+    if (seat.rank < last) OK(ncclSend(done, 1, ncclInt8, last, comm, stream()));
+    for (int peer = 0; peer < last && seat.rank == last; peer++) OK(ncclRecv(done, 1, ncclInt8, peer, comm, stream()));
+    synchronize();
+    free_memory(done);
     return comm;
 }
 
@@ -25,9 +27,15 @@ static double now(void) {
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+/* The result of a call: on a GPU, what is found when the stream has got past it. */
 static ncclResult_t sum_of(ncclComm_t comm, size_t count) {
-    static __thread float vector[1000];
-    return ncclAllReduce(vector, vector, count, ncclFloat32, ncclSum, comm, NULL);
+    static __thread void *vector;
+    if (!vector) vector = new_memory(4000);
+    ncclResult_t code = ncclAllReduce(vector, vector, count, ncclFloat32, ncclSum, comm, stream());
+    if (!on_gpus() || code != ncclSuccess) return code;
+    synchronize();
+    ncclResult_t asked = ncclCommGetAsyncError(comm, &code);
+    return asked != ncclSuccess ? asked : code;
 }
 
 /* Waits for a failure that arrives although no call is under way. */
@@ -54,7 +62,13 @@ static void aborted(struct seat seat) {
         pthread_t thread;
         double start = now();
         CHECK(!pthread_create(&thread, NULL, abort_soon, comm), "no thread");
-        REFUSED(ncclInvalidUsage, "abort", sum_of(comm, 1000));
+        if (on_gpus()) {
+            /* The communicator is no more, or about to be, when the stream has got past it. */
+            ncclResult_t code = sum_of(comm, 1000);
+            CHECK(code == ncclInvalidArgument || code == ncclInvalidUsage, "%d", code);
+        } else {
+            REFUSED(ncclInvalidUsage, "abort", sum_of(comm, 1000));
+        }
         CHECK(now() - start < 5, "%g s", now() - start);
         pthread_join(thread, NULL);
         /* The others hear of it, and not of the end of this process. */

@@ -12,7 +12,7 @@ static ncclComm_t join(struct seat seat) {
     OK(ncclCommUserRank(comm, &rank));
     OK(ncclCommCuDevice(comm, &device));
     OK(ncclCommGetAsyncError(comm, &state));
-    CHECK(count == seat.ranks && rank == seat.rank && device == -1 && state == ncclSuccess, "%d %d %d %d", count,
+    CHECK(count == seat.ranks && rank == seat.rank && device == gpu_of(rank) && state == ncclSuccess, "%d %d %d %d", count,
           rank, device, state);
     return comm;
 }
@@ -38,17 +38,33 @@ static void several(struct seat seat) {
     /* The new ids travel over the first communicator. */
     if (seat.rank == 0) OK(ncclGetUniqueId(&ids[0]));
     if (seat.rank == 0) OK(ncclGetUniqueId(&ids[1]));
-    OK(ncclBcast(ids, sizeof ids, ncclUint8, 0, first, NULL));
+    void *travels = new_memory(sizeof ids);
+    write_memory(travels, ids, sizeof ids);
+    OK(ncclBcast(travels, sizeof ids, ncclUint8, 0, first, stream()));
+    read_memory(ids, travels, sizeof ids);
+    free_memory(travels);
+    void *of_second = new_stream();
+    float *vectors[4];
+    for (int i = 0; i < 4; i++) vectors[i] = new_memory(4000);
     int own = seat.ranks - 1 - seat.rank;
     OK(ncclCommInitRankConfig(&second, seat.ranks, ids[0], own, &config));
     OK(ncclCommInitRankScalable(&third, seat.ranks, seat.rank, 1, &ids[1], NULL));
     for (int i = 0; i < 5; i++) {
         float mine[1000], sum[1000], mine_too[1000], sum_too[1000];
         for (int k = 0; k < 1000; k++) mine[k] = (float)(seat.rank + k), mine_too[k] = (float)(own * k);
+        /* The second communicator has a stream of its own. */
+        write_memory(vectors[0], mine, 4000);
+        void *of_first = use_stream(of_second);
+        write_memory(vectors[2], mine_too, 4000);
+        use_stream(of_first);
         OK(ncclGroupStart());
-        OK(ncclAllReduce(mine, sum, 1000, ncclFloat32, ncclSum, first, NULL));
-        OK(ncclAllReduce(mine_too, sum_too, 1000, ncclFloat32, ncclMax, second, NULL));
+        OK(ncclAllReduce(vectors[0], vectors[1], 1000, ncclFloat32, ncclSum, first, of_first));
+        OK(ncclAllReduce(vectors[2], vectors[3], 1000, ncclFloat32, ncclMax, second, of_second));
         OK(ncclGroupEnd());
+        read_memory(sum, vectors[1], 4000);
+        use_stream(of_second);
+        read_memory(sum_too, vectors[3], 4000);
+        use_stream(of_first);
         for (int k = 0; k < 1000; k++) {
             CHECK(sum[k] == (float)(seat.ranks * (seat.ranks - 1) / 2 + seat.ranks * k), "%d: %g", k, sum[k]);
             CHECK(sum_too[k] == (float)((seat.ranks - 1) * k), "%d: %g", k, sum_too[k]);
@@ -57,6 +73,7 @@ static void several(struct seat seat) {
         check_sum(third, seat.rank, seat.ranks, 1000);
         check_sum(first, seat.rank, seat.ranks, 10);
     }
+    for (int i = 0; i < 4; i++) free_memory(vectors[i]);
     OK(ncclCommDestroy(second));
     check_sum(first, seat.rank, seat.ranks, 10);
     OK(ncclGroupStart());
@@ -72,6 +89,7 @@ struct own {
 
 static void *work(void *pointer) {
     struct own *own = pointer;
+    use_gpu_of(own->rank);
     for (size_t i = 0; i < 40; i++) {
         check_sum(own->comm, own->rank, own->ranks, 1 + 997 * i);
         check_exchange(own->comm, own->rank, own->ranks, 211 * i);
@@ -125,12 +143,16 @@ static void one_thread(struct seat seat) {
     int ranks = 4;
     ncclComm_t comms[3][4];
     ncclUniqueId id;
-    float *vectors[4], scalar = 3;
+    float *content = malloc(400000 * sizeof(float)), scalar = 3;
+    void *vectors[4], *streams[4];
     ncclRedOp_t ops[4];
     OK(ncclGetUniqueId(&id));
     OK(ncclGroupStart());
     for (int rank = 0; rank < ranks; rank++) {
         ncclResult_t state;
+        use_gpu_of(rank);
+        streams[rank] = stream();
+        vectors[rank] = new_memory(400000 * sizeof(float));
         OK(ncclCommInitRank(&comms[0][rank], ranks, id, rank));
         OK(ncclCommGetAsyncError(comms[0][rank], &state));
         CHECK(state == ncclInProgress, "%d", state);
@@ -140,25 +162,31 @@ static void one_thread(struct seat seat) {
     OK(ncclGroupStart());
     for (int rank = 0; rank < ranks; rank++) OK(ncclCommSplit(comms[1][rank], 0, -rank, &comms[2][rank], NULL));
     OK(ncclGroupEnd());
-    for (int rank = 0; rank < ranks; rank++) vectors[rank] = malloc(400000 * sizeof(float));
     for (int which = 0; which < 3; which++) {
         for (int rank = 0; rank < ranks; rank++) {
             int number;
             OK(ncclCommUserRank(comms[which][rank], &number));
             CHECK(number == (which == 2 ? ranks - 1 - rank : rank), "%d", number);
-            for (int k = 0; k < 400000; k++) vectors[rank][k] = (float)(rank + k % 10);
+            for (int k = 0; k < 400000; k++) content[k] = (float)(rank + k % 10);
+            use_gpu_of(rank);
+            use_stream(streams[rank]);
+            write_memory(vectors[rank], content, 400000 * sizeof(float));
         }
         OK(ncclGroupStart());
         for (int rank = 0; rank < ranks; rank++) {
             OK(ncclRedOpCreatePreMulSum(&ops[rank], &scalar, ncclFloat32, ncclScalarHostImmediate, comms[which][rank]));
-            OK(ncclAllReduce(vectors[rank], vectors[rank], 400000, ncclFloat32, ops[rank], comms[which][rank], NULL));
+            OK(ncclAllReduce(vectors[rank], vectors[rank], 400000, ncclFloat32, ops[rank], comms[which][rank],
+                             streams[rank]));
             /* The call keeps the factor. */
             OK(ncclRedOpDestroy(ops[rank], comms[which][rank]));
         }
         OK(ncclGroupEnd());
         for (int rank = 0; rank < ranks; rank++) {
+            use_gpu_of(rank);
+            use_stream(streams[rank]);
+            read_memory(content, vectors[rank], 400000 * sizeof(float));
             for (int k = 0; k < 400000; k++) {
-                CHECK(vectors[rank][k] == (float)(3 * (6 + 4 * (k % 10))), "%d: %g", k, vectors[rank][k]);
+                CHECK(content[k] == (float)(3 * (6 + 4 * (k % 10))), "%d: %g", k, content[k]);
             }
         }
         OK(ncclGroupStart());
@@ -166,6 +194,89 @@ static void one_thread(struct seat seat) {
         OK(ncclGroupEnd());
     }
     for (int rank = 0; rank < ranks; rank++) free(vectors[rank]);
+}
+
+/* Many calls on several streams before anything is waited for; each stream gets on when its own calls are done. There are 3, or as many
+   as CLIENT_STREAMS says: more than the hardware has queues show whether streams that wait hold up those that work. */
+static void ahead(struct seat seat) {
+    enum { MOST = 64, COUNT = 30000 };
+    const char *said = getenv("CLIENT_STREAMS");
+    const int STREAMS = said ? atoi(said) : 3, CALLS = said ? 2 : 12;
+    ncclComm_t comm = join(seat);
+    void *streams[MOST], *vectors[MOST];
+    CHECK(STREAMS <= MOST, "%d streams", STREAMS);
+    float *content = malloc(COUNT * sizeof(float));
+    for (int i = 0; i < STREAMS; i++) {
+        streams[i] = i ? new_stream() : stream();
+        vectors[i] = new_memory(COUNT * sizeof(float));
+    }
+    check_sum(comm, seat.rank, seat.ranks, COUNT);
+    for (int i = 0; i < STREAMS; i++) {
+        use_stream(streams[i]);
+        for (int k = 0; k < COUNT; k++) content[k] = (float)(seat.rank + i + k % 7);
+        write_memory(vectors[i], content, COUNT * sizeof(float));
+    }
+    for (int call = 0; call < CALLS; call++) {
+        for (int i = 0; i < STREAMS; i++) {
+            if (call % 2) {
+                OK(ncclAllReduce(vectors[i], vectors[i], COUNT, ncclFloat32, ncclAvg, comm, streams[i]));
+            } else {
+                int next = (seat.rank + 1) % seat.ranks, before = (seat.rank + seat.ranks - 1) % seat.ranks;
+                OK(ncclGroupStart());
+                OK(ncclSend(vectors[i], 100, ncclFloat32, next, comm, streams[i]));
+                OK(ncclRecv((float *)vectors[i] + 200, 100, ncclFloat32, before, comm, streams[i]));
+                OK(ncclGroupEnd());
+                OK(ncclAllReduce(vectors[i], vectors[i], COUNT, ncclFloat32, ncclMax, comm, streams[i]));
+            }
+        }
+    }
+    for (int i = STREAMS - 1; i >= 0; i--) {
+        use_stream(streams[i]);
+        read_memory(content, vectors[i], COUNT * sizeof(float));
+        /* After the first maximum, all ranks have the same. */
+        for (int k = 0; k < COUNT; k++) {
+            float right = (float)(seat.ranks - 1 + i + (k >= 200 && k < 300 ? k - 200 : k) % 7);
+            /* An average of three is rounded, time and again. */
+            float error = content[k] > right ? content[k] - right : right - content[k];
+            CHECK(error <= 1e-5f * right, "stream %d, %d: %g, not %g", i, k, content[k], right);
+        }
+        free_memory(vectors[i]);
+    }
+    OK(ncclCommDestroy(comm));
+}
+
+/* A stream of which a graph is made is refused, also in a group; afterwards it is as good as before. */
+static void captured(struct seat seat) {
+    ncclComm_t comm = join(seat);
+    void *vector = new_memory(4000);
+    capture(1);
+    REFUSED(ncclInvalidUsage, "captured", ncclAllReduce(vector, vector, 1000, ncclFloat32, ncclSum, comm, stream()));
+    OK(ncclGroupStart());
+    REFUSED(ncclInvalidUsage, "captured", ncclSend(vector, 8, ncclFloat32, 0, comm, stream()));
+    EXPECT(ncclInvalidUsage, ncclGroupEnd());
+    capture(0);
+    check_sum(comm, seat.rank, seat.ranks, 1000);
+    free_memory(vector);
+    OK(ncclCommDestroy(comm));
+}
+
+/* The driver of a rank fails in a call: all ranks learn of it, and no stream is held up. */
+static void driver_fails(struct seat seat) {
+    ncclComm_t comm = join(seat);
+    void *vector = new_memory(400000);
+    ncclResult_t state = ncclSuccess;
+    for (int i = 0; i < 1000 && state == ncclSuccess; i++) {
+        if (ncclAllReduce(vector, vector, 100000, ncclFloat32, ncclSum, comm, stream())) break;
+        synchronize();
+        OK(ncclCommGetAsyncError(comm, &state));
+    }
+    OK(ncclCommGetAsyncError(comm, &state));
+    CHECK(state == ncclUnhandledCudaError, "%d: %s", state, ncclGetLastError(comm));
+    CHECK(strstr(ncclGetLastError(comm), "on rank 1, cu"), "%s", ncclGetLastError(comm));
+    CHECK(strstr(ncclGetLastError(comm), "fails with CUDA_ERROR_UNKNOWN: unknown error"), "%s", ncclGetLastError(comm));
+    synchronize();
+    free_memory(vector);
+    OK(ncclCommAbort(comm));
 }
 
 /* Arguments that are refused. The communicator works on. */
@@ -317,7 +428,8 @@ int lifecycle(const char *scenario, struct seat seat) {
     } scenarios[] = {{"all", all}, {"several", several}, {"split", split},
                      {"one_thread", one_thread}, {"refusals", refusals},
                      {"own_settings", own_settings}, {"split_keeps", split_keeps},
-                     {"concurrent", concurrent}};
+                     {"concurrent", concurrent}, {"ahead", ahead},
+                     {"captured", captured}, {"driver_fails", driver_fails}};
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (strcmp(scenario, scenarios[i].name)) continue;
         scenarios[i].run(seat);

@@ -8,7 +8,8 @@
 static const char *scenario;
 
 static void run(struct seat seat) {
-    CHECK(lifecycle(scenario, seat) || failures(scenario, seat), "no such scenario: %s", scenario);
+    use_gpu_of(seat.rank);
+    CHECK(lifecycle(scenario, seat) || failures(scenario, seat) || bits(scenario, seat), "no such scenario: %s", scenario);
 }
 
 static void *run_thread(void *seat) {

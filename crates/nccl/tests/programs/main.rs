@@ -3,6 +3,7 @@
 
 mod failures;
 mod forwarding;
+mod gpus;
 mod host;
 mod interface;
 mod support;

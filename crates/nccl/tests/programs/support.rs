@@ -85,6 +85,40 @@ pub fn compile(output: &str, arguments: &[&str]) -> PathBuf {
     output
 }
 
+/// Whether there is a C++ compiler, for the stand-in for the driver of CUDA.
+pub fn has_cxx() -> bool {
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    *FOUND.get_or_init(|| {
+        let found = Command::new("c++").arg("--version").output().is_ok_and(|output| output.status.success());
+        if !found {
+            eprintln!("there is no c++: nothing is tested on GPUs");
+        }
+        found
+    })
+}
+
+/// The folder with the stand-in for the driver of CUDA whose GPUs do something, as `libcuda.so.1`.
+pub fn fake_device() -> &'static Path {
+    static FAKE: OnceLock<PathBuf> = OnceLock::new();
+    FAKE.get_or_init(|| {
+        let place = folder().join("fake-device");
+        fs::create_dir_all(&place).unwrap();
+        let compiled = Command::new("c++")
+            // As for the GPU: no product is added without being rounded.
+            .args(["-std=c++17", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function"])
+            .args(["-shared", "-fPIC", "-pthread", "-Wl,-soname,libcuda.so.1", "-I"])
+            .arg(here().join("../runtime/kernels"))
+            .arg("-o")
+            .arg(place.join("libcuda.so.1"))
+            .arg("fake_device.cpp")
+            .current_dir(here().join("tests/c"))
+            .output()
+            .unwrap();
+        assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+        place
+    })
+}
+
 /// The client with all scenarios, linked with the library.
 pub fn client() -> &'static Path {
     static CLIENT: OnceLock<PathBuf> = OnceLock::new();
@@ -92,8 +126,8 @@ pub fn client() -> &'static Path {
         let library = library();
         let folder = library.parent().unwrap().display().to_string();
         let (search, run_path) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
-        let sources = ["main.c", "collectives.c", "lifecycle.c", "failures.c"];
-        compile("client", &[&sources[..], &[&search, &run_path, "-lsyncline_nccl"]].concat())
+        let sources = ["main.c", "memory.c", "collectives.c", "lifecycle.c", "failures.c", "bits.c"];
+        compile("client", &[&sources[..], &[&search, &run_path, "-lsyncline_nccl", "-ldl"]].concat())
     })
 }
 

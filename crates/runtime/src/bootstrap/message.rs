@@ -284,8 +284,8 @@ fn take_entry(take: &mut Take) -> Result<Entry, Malformed> {
     }
 }
 
-const CAUSES: [Cause; 6] =
-    [Cause::Died, Cause::TimedOut, Cause::Mismatch, Cause::Aborted, Cause::System, Cause::Argument];
+const CAUSES: [Cause; 7] =
+    [Cause::Died, Cause::TimedOut, Cause::Mismatch, Cause::Aborted, Cause::System, Cause::Argument, Cause::Device];
 
 fn put_failure(put: &mut Put, failure: &Failure) {
     let cause = CAUSES.iter().position(|&cause| cause == failure.cause).expect("the list has all causes");

@@ -73,6 +73,8 @@ pub enum Cause {
     Aborted,
     /// The operating system has refused something.
     System,
+    /// A GPU or its driver has failed, or lacks what is needed.
+    Device,
     /// The caller has asked for what there is not.
     Argument,
 }

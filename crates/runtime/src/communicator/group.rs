@@ -7,12 +7,16 @@
 use super::{Collectives, Communicator, locked};
 use crate::bootstrap::{Cause, Failure, Request};
 use crate::clock;
-use crate::executor::collective::Collective;
+use crate::device::engine::{Engine, OnDevice};
+use crate::executor::collective::{Collective, connections};
 use crate::executor::exchange::{Exchange, Line, Side};
+use crate::executor::ports::Ports;
+use crate::executor::worker::OnHost;
 use crate::executor::{Asked, Buffers, Progress};
 use crate::plan::Verified;
 use crate::value::{Arithmetic, DataType, Reduction};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, LazyLock, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -60,15 +64,53 @@ pub enum Operation {
 const SPIN: Duration = Duration::from_micros(20);
 /// How long it sleeps at most before it looks for failures.
 const NAP: Duration = Duration::from_millis(50);
+/// How long it sleeps at most while a GPU works for it, which rings no bell.
+const GPU_NAP: Duration = Duration::from_micros(20);
 /// How long it sleeps where it cannot sleep on several bells.
 const SHORT_NAP: Duration = Duration::from_micros(100);
+
+/// A collective, by where its buffers are.
+enum Work {
+    OnHost(Collective<OnHost>),
+    OnDevice(Collective<OnDevice>),
+}
+
+impl Work {
+    fn poll(&mut self, ports: &mut Ports) -> Result<Progress, Failure> {
+        match self {
+            Work::OnHost(collective) => collective.poll(ports),
+            Work::OnDevice(collective) => collective.poll(ports),
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        match self {
+            Work::OnHost(_) => false,
+            Work::OnDevice(collective) => collective.is_busy(),
+        }
+    }
+
+    fn asked(&self) -> &Asked {
+        match self {
+            Work::OnHost(collective) => collective.asked(),
+            Work::OnDevice(collective) => collective.asked(),
+        }
+    }
+
+    fn waits_for(&self) -> Option<u32> {
+        match self {
+            Work::OnHost(collective) => collective.waits_for(),
+            Work::OnDevice(collective) => collective.waits_for(),
+        }
+    }
+}
 
 /// The calls of one communicator.
 struct Lot<'a> {
     communicator: &'a Communicator,
     /// What collectives use, if there are any.
     shared: Option<MutexGuard<'a, Collectives>>,
-    collectives: VecDeque<Collective>,
+    collectives: VecDeque<Work>,
     /// Lines that are used, with their messages.
     lines: BTreeMap<usize, (MutexGuard<'a, Line>, VecDeque<Exchange>)>,
     /// How often something has moved.
@@ -148,13 +190,14 @@ fn drive(lots: &mut [Lot<'_>]) {
 fn sleep(lots: &[Lot<'_>]) {
     let mut waiting = lots.iter().filter(|lot| !lot.is_done());
     let Some(first) = waiting.next() else { return };
+    let nap = if lots.iter().any(Lot::is_busy) { GPU_NAP } else { NAP };
     let Some(second) = waiting.next() else {
-        first.communicator.segment.bell().sleep(first.rung, NAP);
+        first.communicator.segment.bell().sleep(first.rung, nap);
         return;
     };
     let all: Vec<&Lot<'_>> = [first, second].into_iter().chain(waiting).collect();
     let bells = all.iter().map(|lot| (lot.communicator.segment.bell(), lot.rung));
-    if !crate::transport::bell::sleep_on_any(&bells.collect::<Vec<_>>(), NAP) {
+    if !crate::transport::bell::sleep_on_any(&bells.collect::<Vec<_>>(), nap) {
         thread::sleep(SHORT_NAP);
     }
 }
@@ -223,9 +266,20 @@ impl<'a> Lot<'a> {
                 shared.next = shared.next.wrapping_add(1);
                 communicator.session.note(asked.call, request);
                 let buffers = Buffers { input, output };
+                let own = communicator.rank;
                 // SAFETY: the caller's promise.
-                let collective = unsafe { Collective::new(plan, communicator.rank, count, arithmetic, buffers, asked) };
-                self.collectives.push_back(collective);
+                self.collectives.push_back(unsafe {
+                    match &communicator.engine {
+                        None => {
+                            let worker = OnHost::new(arithmetic);
+                            Work::OnHost(Collective::new(plan, own, count, arithmetic, worker, buffers, asked))
+                        }
+                        Some(engine) => {
+                            let worker = OnDevice::new(engine.clone(), arithmetic);
+                            Work::OnDevice(Collective::new(plan, own, count, arithmetic, worker, buffers, asked))
+                        }
+                    }
+                });
                 return;
             }
             Operation::Send { peer, bytes, from } => (Side::Send(from), peer, bytes),
@@ -239,6 +293,12 @@ impl<'a> Lot<'a> {
 
     fn is_done(&self) -> bool {
         self.failure.is_some() || self.collectives.is_empty() && self.lines.values().all(|(_, row)| row.is_empty())
+    }
+
+    /// Whether a GPU works for it.
+    fn is_busy(&self) -> bool {
+        self.collectives.front().is_some_and(Work::is_busy)
+            || self.lines.values().any(|(_, row)| row.front().is_some_and(Exchange::is_busy))
     }
 
     /// Goes on with all that can, and returns whether anything has moved.
@@ -256,7 +316,7 @@ impl<'a> Lot<'a> {
                 moved
             }
             Err(failure) => {
-                self.fail(self.communicator.session.report(failure));
+                self.fail(self.communicator.report(failure));
                 true
             }
         }
@@ -292,6 +352,10 @@ impl<'a> Lot<'a> {
             self.communicator.session.end(collective.asked().call);
         }
         self.lines.values_mut().for_each(|(_, row)| row.clear());
+        if let Some(engine) = &self.communicator.engine {
+            // What a GPU has been given must not touch the buffers any more when the call has returned.
+            engine.synchronize();
+        }
         self.failure = Some(failure);
     }
 
@@ -317,6 +381,56 @@ impl<'a> Lot<'a> {
             session.waiting_for_message(line.rank(), self.progress);
         }
     }
+}
+
+/// Sees to what a call on a GPU needs, before there is anything on the program's stream that waits for it: opening connections and
+/// taking memory may wait for all that is under way on the GPU.
+pub(crate) fn prepare(communicator: &Communicator, operation: &Operation) -> Result<(), Failure> {
+    let Some(engine) = &communicator.engine else { return Ok(()) };
+    let (peer, is_sent) = match *operation {
+        Operation::Collective { kind, root, count, arithmetic, input, output } => {
+            let bytes = count * arithmetic.data_type().size() as u64;
+            let key = (kind as u8, root, bytes.max(1).ilog2());
+            let known = locked(&communicator.prepared).get(&key).cloned();
+            let plan = match known {
+                Some(plan) => plan,
+                None => {
+                    // Waits for earlier calls of the communicator, but only the first time.
+                    let mut shared = locked(&communicator.collectives);
+                    let plan = shared.library.plan(kind, root, communicator.ranks, bytes)?;
+                    for (peer, lane, is_sent) in connections(&plan, communicator.rank) {
+                        if is_sent {
+                            shared.ports.writer(peer, lane)?;
+                        } else {
+                            shared.ports.reader(peer, lane)?;
+                        }
+                    }
+                    locked(&communicator.prepared).insert(key, plan.clone());
+                    plan
+                }
+            };
+            let asked = Asked { call: 0, request: request(kind, root, count, arithmetic, plan.digest()) };
+            let (own, buffers) = (communicator.rank, Buffers { input, output });
+            // SAFETY: it is not carried out.
+            let sizes = unsafe {
+                Collective::new(plan, own, count, arithmetic, OnHost::new(arithmetic), buffers, asked).sizes()
+            };
+            let needed = Engine::needed(sizes);
+            if needed > engine.reserved() {
+                let _shared = locked(&communicator.collectives);
+                engine.reserve(needed)?;
+            }
+            return Ok(());
+        }
+        Operation::Send { peer, .. } => (peer, true),
+        Operation::Recv { peer, .. } => (peer, false),
+    };
+    let line = communicator.line(peer, is_sent);
+    if !communicator.open_lines[line].load(Ordering::Acquire) {
+        locked(&communicator.lines[line]).open(is_sent)?;
+        communicator.open_lines[line].store(true, Ordering::Release);
+    }
+    Ok(())
 }
 
 /// Stands for the code of a reduction with a factor, which ranks may number as they like.

@@ -3,20 +3,25 @@
 mod group;
 mod peers;
 
+pub(crate) use group::prepare;
 pub use group::{Operation, run};
 
 use crate::bootstrap::{Cause, Failure, Options, Session, UniqueId};
+use crate::device::Gpu;
+use crate::device::engine::Engine;
 use crate::executor;
 use crate::executor::exchange::Line;
 use crate::executor::ports::Ports;
 use crate::plan::Verified;
 use crate::plan::library::Library;
 use crate::plan::planner::{self, Answer, Wish};
+use crate::transport::Peer;
 use crate::transport::ring::{SLOT_BYTES, SLOTS};
 use crate::transport::shared::Segment;
 use crate::transport::tcp::Network;
 use crate::value::DataType;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_collective::Kind;
@@ -35,6 +40,12 @@ pub struct Communicator {
     transports: Vec<&'static str>,
     /// Ranks of this host.
     neighbours: u32,
+    /// What it has on its GPU, if buffers are there.
+    engine: Option<Arc<Engine>>,
+    /// The plans that the GPU is ready for, by collective, root and size class.
+    prepared: Mutex<BTreeMap<(u8, u32, u32), Arc<Verified>>>,
+    /// Which lines are open, so that a GPU reaches them.
+    open_lines: Vec<AtomicBool>,
     collectives: Mutex<Collectives>,
     /// Messages to each rank and from each rank, in turn.
     lines: Vec<Mutex<Line>>,
@@ -77,17 +88,43 @@ impl Communicator {
         options: &Options,
         library: Library,
     ) -> Result<Communicator, Failure> {
+        Communicator::join_on(id, rank, ranks, options, library, None)
+    }
+
+    /// The same, with buffers in memory that a GPU reaches, if one is given. All ranks have one then; they may have the same.
+    ///
+    /// Calls of such a communicator are ordered by streams ([`crate::device::Queue`]).
+    ///
+    /// # Errors
+    /// As above, and if the GPU or its driver fails.
+    pub fn join_on(
+        id: &UniqueId,
+        rank: u32,
+        ranks: u32,
+        options: &Options,
+        library: Library,
+        gpu: Option<Gpu>,
+    ) -> Result<Communicator, Failure> {
+        let engine = gpu.map(Engine::new).transpose()?.map(Arc::new);
         let peers::Joined { session, network, segment, peers, neighbours, is_one_host } =
             peers::join(id, rank, ranks, options)?;
         let mut library = library;
-        // On memory of the host, ranks have no GPU.
-        let gpus = vec![None; ranks as usize];
+        let gpus = match &engine {
+            None => vec![None; ranks as usize],
+            Some(engine) => addresses(&session, engine.gpu())?,
+        };
         let (plans, note) = planned(&session, &gpus, is_one_host)?;
         library.add_for_large(plans);
-        let transports = peers.iter().map(|peer| peer.name()).collect();
+        if let Some(engine) = &engine {
+            engine.meet(&session, &segment, &peers)?;
+        }
+        let direct = |rank| engine.as_ref().is_some_and(|engine| engine.reaches(rank));
+        let name = |(rank, peer): (u32, &Arc<dyn Peer>)| if direct(rank) { "memory of GPUs" } else { peer.name() };
+        let transports = (0..).zip(&peers).map(name).collect();
         let both = (0..).zip(&peers).flat_map(|(rank, peer)| [(rank, peer), (rank, peer)]);
-        let lines = both.map(|(rank, peer)| Mutex::new(Line::new(peer.clone(), rank))).collect();
-        let collectives = Mutex::new(Collectives { ports: Ports::new(peers), library, next: 0 });
+        let lines = both.map(|(rank, peer)| Mutex::new(Line::new(peer.clone(), rank, engine.clone()))).collect();
+        let open_lines = (0..2 * ranks).map(|_| AtomicBool::new(false)).collect();
+        let collectives = Mutex::new(Collectives { ports: Ports::new(peers, engine.clone()), library, next: 0 });
         Ok(Communicator {
             rank,
             ranks,
@@ -97,6 +134,9 @@ impl Communicator {
             is_aborted: AtomicBool::new(false),
             transports,
             neighbours,
+            engine,
+            prepared: Mutex::default(),
+            open_lines,
             collectives,
             lines,
             note,
@@ -111,6 +151,15 @@ impl Communicator {
     /// How many ranks there are.
     pub fn ranks(&self) -> u32 {
         self.ranks
+    }
+
+    /// The GPU that reaches the buffers, if they are not in memory of the host.
+    pub fn gpu(&self) -> Option<&Gpu> {
+        self.engine.as_ref().map(|engine| engine.gpu())
+    }
+
+    pub(crate) fn engine(&self) -> Option<&Arc<Engine>> {
+        self.engine.as_ref()
     }
 
     /// How this rank reaches each other one, by rank.
@@ -166,6 +215,19 @@ impl Communicator {
         self.session.exchange(bytes)
     }
 
+    /// Tells all ranks of a failure that this one has found. Returns the one that they agree on.
+    pub(crate) fn report(&self, failure: Failure) -> Failure {
+        // The driver knows nothing of ranks.
+        let named = match failure {
+            Failure { cause: Cause::Device, rank: None, .. } => {
+                let message = format!("on rank {}, {}", self.rank, failure.message);
+                Failure { message, ..failure }.of_rank(self.rank)
+            }
+            other => other,
+        };
+        self.session.report(named)
+    }
+
     fn aborted(&self) -> Failure {
         Failure::new(Cause::Aborted, "the communicator was aborted").of_rank(self.rank)
     }
@@ -174,6 +236,12 @@ impl Communicator {
     fn line(&self, rank: u32, is_sent: bool) -> usize {
         2 * rank as usize + usize::from(!is_sent)
     }
+}
+
+/// The PCI addresses of the GPUs of all ranks, by rank.
+fn addresses(session: &Session, gpu: &Gpu) -> Result<Vec<Option<String>>, Failure> {
+    let told = session.exchange(gpu.bus_id().as_bytes())?;
+    Ok(told.into_iter().map(|address| String::from_utf8(address).ok()).collect())
 }
 
 /// The plans of the planner, if any rank wants some, and what it says of them. The first rank that does asks for all.

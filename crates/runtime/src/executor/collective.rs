@@ -3,11 +3,13 @@
 //! All threads of a rank are driven by the thread of the process that made the call. Each goes through the steps of a chunk, and then on to the
 //! next chunk, whatever the others do; [`WINDOW`] chunks at most are under way. Where a plan has several phases, all
 //! threads of the rank end a phase before any begins the next. A step is carried out when the step that it depends on is done, its message
-//! has arrived, and the slot for what it sends is free.
+//! has arrived, and the slot for what it sends is free. Its work is given to a [`Worker`]; only when that is done is its message
+//! published, the slot that it has read freed, and the step over for those that depend on it.
 
-use super::memory::{Buffers, Run, Storage, WINDOW};
+use super::memory::{Buffers, Run, Storage};
 use super::ports::{Ports, mismatch};
 use super::shape::{Shape, Span};
+use super::worker::{WINDOW, Worker};
 use super::{Asked, Progress};
 use crate::bootstrap::Failure;
 use crate::plan::Verified;
@@ -25,13 +27,35 @@ struct Position {
     pc: u32,
 }
 
+/// A step whose work has been given and is not done. Until then, the slots that it uses are its own.
+struct UnderWay<G> {
+    given: G,
+    ends: Ends,
+}
+
+/// What a step does with slots when its work is done.
+#[derive(Clone, Copy)]
+struct Ends {
+    /// The peer whose message it has taken.
+    from: Option<u32>,
+    /// The peer and the thread there that get a message, and its label.
+    to: Option<(u32, u16, Label)>,
+}
+
 /// A collective that is under way on one rank.
-pub(crate) struct Collective {
+pub(crate) struct Collective<W: Worker> {
     plan: Arc<Verified>,
     asked: Asked,
-    arithmetic: Arithmetic,
+    worker: W,
     storage: Storage,
     threads: Vec<Position>,
+    /// By thread.
+    under_way: Vec<Option<UnderWay<W::Given>>>,
+    /// What has to be done before steps of a chunk, by its place in the window.
+    opening: Vec<Option<W::Given>>,
+    /// Whether the next chunk to be closed is being closed, and what is left to do for it.
+    is_closing: bool,
+    closing: Option<W::Given>,
     /// What blocks are cut from, by phase, of the chunks that are open.
     spans: Vec<Vec<Span>>,
     chunks: u32,
@@ -48,7 +72,7 @@ enum Turn {
     Waits,
 }
 
-impl Collective {
+impl<W: Worker> Collective<W> {
     /// A collective of `count` elements, of a share where ranks have shares.
     ///
     /// # Safety
@@ -58,15 +82,33 @@ impl Collective {
         own: u32,
         count: u64,
         arithmetic: Arithmetic,
+        worker: W,
         buffers: Buffers,
         asked: Asked,
-    ) -> Collective {
+    ) -> Collective<W> {
         let shape = Shape::new(&plan, own, count, arithmetic.data_type().size() as u32);
         let storage = Storage::new(&plan, shape, buffers, arithmetic);
         let threads = vec![Position::default(); plan.threads().into()];
+        let under_way = threads.iter().map(|_| None).collect();
         let chunks = shape.chunks();
         let spans = vec![Vec::new(); WINDOW as usize];
-        Collective { plan, asked, arithmetic, storage, threads, spans, chunks, opened: 0, closed: 0, waits_for: None }
+        let opening = (0..WINDOW).map(|_| None).collect();
+        Collective {
+            plan,
+            asked,
+            worker,
+            storage,
+            threads,
+            under_way,
+            opening,
+            is_closing: false,
+            closing: None,
+            spans,
+            chunks,
+            opened: 0,
+            closed: 0,
+            waits_for: None,
+        }
     }
 
     /// Goes on as far as possible.
@@ -82,12 +124,25 @@ impl Collective {
                     turned = true;
                 }
             }
-            self.close_chunks();
+            turned |= self.close_chunks()?;
             moved |= turned;
             if !turned && self.closed < self.chunks {
                 return Ok(if moved { Progress::Moved } else { Progress::Waits });
             }
         }
+    }
+
+    /// Bytes of the memory that a chunk needs at most, in the order of [`Worker::rooms`].
+    pub(crate) fn sizes(&self) -> [usize; 4] {
+        let of = |chunk| self.storage.sizes(chunk, self.storage.shape.span(&self.plan, chunk, 0));
+        // All chunks are like the first but the last one, which is shorter and may have to be padded.
+        let (first, last) = (of(0), of(self.chunks.saturating_sub(1)));
+        std::array::from_fn(|part| first[part].max(last[part]))
+    }
+
+    /// Whether work is under way that ends by itself.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.closing.is_some() || self.under_way.iter().any(Option::is_some) || self.opening.iter().any(Option::is_some)
     }
 
     /// The peer that it waits for.
@@ -110,6 +165,15 @@ impl Collective {
 
     /// Carries out the next step of a thread, or brings it to the next phase or chunk.
     fn turn(&mut self, thread: usize, ports: &mut Ports) -> Result<Turn, Failure> {
+        if let Some(step) = &self.under_way[thread] {
+            if !self.worker.is_done(&step.given)? {
+                return Ok(Turn::Waits);
+            }
+            let ends = step.ends;
+            self.under_way[thread] = None;
+            self.finish(thread, ends, ports)?;
+            return Ok(Turn::Done);
+        }
         let at = self.threads[thread];
         if at.chunk == self.chunks {
             return Ok(Turn::Waits);
@@ -118,7 +182,14 @@ impl Collective {
             if at.chunk >= self.closed + WINDOW {
                 return Ok(Turn::Waits);
             }
-            self.open(at.chunk);
+            self.open(at.chunk)?;
+        }
+        let place = (at.chunk % WINDOW) as usize;
+        if let Some(given) = &self.opening[place] {
+            if !self.worker.is_done(given)? {
+                return Ok(Turn::Waits);
+            }
+            self.opening[place] = None;
         }
         let phase = usize::from(at.phase);
         if at.pc < self.steps(thread, phase) {
@@ -140,25 +211,43 @@ impl Collective {
         Ok(Turn::Done)
     }
 
-    fn open(&mut self, chunk: u32) {
+    fn open(&mut self, chunk: u32) -> Result<(), Failure> {
         let shape = self.storage.shape;
         let spans = (0..self.plan.phases().len().max(1)).map(|phase| shape.span(&self.plan, chunk, phase)).collect();
         self.spans[(chunk % WINDOW) as usize] = spans;
-        self.storage.open(chunk, self.span(chunk, 0));
+        self.worker.on(0);
+        let span = self.span(chunk, 0);
+        self.storage.open(&mut self.worker, chunk, span)?;
+        self.opening[(chunk % WINDOW) as usize] = self.worker.given()?;
         self.opened = chunk + 1;
+        Ok(())
     }
 
     fn span(&self, chunk: u32, phase: usize) -> Span {
         self.spans[(chunk % WINDOW) as usize][phase]
     }
 
-    /// Closes chunks that all threads have left behind.
-    fn close_chunks(&mut self) {
+    /// Closes chunks that all threads have left behind. Returns whether any was.
+    fn close_chunks(&mut self) -> Result<bool, Failure> {
         let ended = self.threads.iter().map(|at| at.chunk).min().unwrap_or(self.chunks);
+        let before = self.closed;
         while self.closed < ended {
-            self.storage.close(self.closed, self.span(self.closed, 0));
+            if !self.is_closing {
+                self.worker.on(0);
+                let span = self.span(self.closed, 0);
+                self.storage.close(&mut self.worker, self.closed, span);
+                self.closing = self.worker.given()?;
+                self.is_closing = true;
+            }
+            if let Some(given) = &self.closing
+                && !self.worker.is_done(given)?
+            {
+                break;
+            }
+            (self.is_closing, self.closing) = (false, None);
             self.closed += 1;
         }
+        Ok(self.closed > before)
     }
 
     /// Carries out a step, if nothing is missing.
@@ -198,20 +287,33 @@ impl Collective {
             leaving = Some(writer.payload());
         }
         let bytes = arrived.map(|(_, bytes)| bytes);
+        self.worker.on(thread);
         self.work((at.chunk, span), step, detail, arrived.map(|(payload, _)| payload), leaving);
-        if let Some(from) = from {
-            ports.reader(from, lane(slot.thread))?.free();
-            ports.notify(from);
-        }
-        if let Some(to) = to {
+        let to = to.map(|to| {
             // What is received and sent on has the same blocks.
             let bytes = bytes.unwrap_or_else(|| self.storage.length(span, step.blocks));
-            let label = self.label(at, step.into, bytes);
-            ports.writer(to, lane(step.into.thread))?.publish(label);
+            (to, step.into.thread, self.label(at, step.into, bytes))
+        });
+        let ends = Ends { from, to };
+        match self.worker.given()? {
+            Some(given) => self.under_way[thread] = Some(UnderWay { given, ends }),
+            None => self.finish(thread, ends, ports)?,
+        }
+        Ok(Turn::Done)
+    }
+
+    /// Ends a step whose work is done.
+    fn finish(&mut self, thread: usize, ends: Ends, ports: &mut Ports) -> Result<(), Failure> {
+        if let Some(from) = ends.from {
+            ports.reader(from, lane(thread as u16))?.free();
+            ports.notify(from);
+        }
+        if let Some((to, there, label)) = ends.to {
+            ports.writer(to, lane(there))?.publish(label);
             ports.notify(to);
         }
         self.threads[thread].pc += 1;
-        Ok(Turn::Done)
+        Ok(())
     }
 
     fn label(&self, at: Position, into: Slot, bytes: usize) -> Label {
@@ -235,7 +337,6 @@ impl Collective {
         arrived: Option<NonNull<u8>>,
         leaving: Option<NonNull<u8>>,
     ) {
-        let arithmetic = self.arithmetic;
         let of = (chunk, span, step.blocks);
         let (mut arrived, mut leaving) = (
             arrived.map_or(ptr::null(), |p| p.as_ptr().cast_const()),
@@ -247,31 +348,26 @@ impl Collective {
             self.reduce_local(of, detail);
             return;
         }
+        let worker = &mut self.worker;
         self.storage.each_run(of, reads, writes, |Run { read, scaled, write, bytes }| {
             // SAFETY: what is read and written lies in buffers of the call or in its own memory, with so many bytes; slots have
             // room for the blocks of a message; memory of the sender is not that of the receiver.
             unsafe {
                 match step.op {
-                    Op::Send if scaled => arithmetic.scale(leaving, read, bytes),
-                    Op::Send => ptr::copy_nonoverlapping(read, leaving, bytes),
-                    Op::Recv => ptr::copy_nonoverlapping(arrived, write, bytes),
+                    Op::Send if scaled => worker.scale(leaving, read, bytes),
+                    Op::Send => worker.copy(leaving, read, bytes),
+                    Op::Recv => worker.copy(write, arrived, bytes),
                     Op::RecvCopySend => {
-                        ptr::copy_nonoverlapping(arrived, write, bytes);
-                        ptr::copy_nonoverlapping(arrived, leaving, bytes);
+                        worker.copy(write, arrived, bytes);
+                        worker.copy(leaving, arrived, bytes);
                     }
-                    Op::RecvReduceSend if scaled => arithmetic.reduce_scaled(leaving, arrived, read, bytes),
-                    Op::RecvReduceSend => arithmetic.reduce(leaving, arrived, read, bytes),
-                    Op::RecvReduce if scaled => arithmetic.reduce_scaled(write, arrived, read, bytes),
-                    Op::RecvReduce => arithmetic.reduce(write, arrived, read, bytes),
+                    Op::RecvReduceSend => worker.reduce(leaving, arrived, read, scaled, bytes),
+                    Op::RecvReduce => worker.reduce(write, arrived, read, scaled, bytes),
                     Op::RecvReduceCopySend => {
-                        if scaled {
-                            arithmetic.reduce_scaled(write, arrived, read, bytes);
-                        } else {
-                            arithmetic.reduce(write, arrived, read, bytes);
-                        }
-                        ptr::copy_nonoverlapping(write, leaving, bytes);
+                        worker.reduce(write, arrived, read, scaled, bytes);
+                        worker.copy(leaving, write, bytes);
                     }
-                    Op::Copy => ptr::copy(read, write, bytes),
+                    Op::Copy => worker.copy(write, read, bytes),
                     Op::Reduce | Op::ResidualAdd | Op::Nop => {}
                 }
             }
@@ -286,13 +382,13 @@ impl Collective {
         self.storage.each_run(of, Some(detail.src), None, |run| addends.push((run.read, run.bytes)));
         let mut addends = addends.into_iter();
         let mut addend = addends.next().unwrap_or((ptr::null(), 0));
-        let arithmetic = self.arithmetic;
+        let worker = &mut self.worker;
         self.storage.each_run(of, Some(detail.dst), Some(detail.dst), |run| {
             let (mut read, mut write, mut left) = (run.read, run.write, run.bytes);
             while left > 0 {
                 let bytes = left.min(addend.1);
                 // SAFETY: as for the other steps; rows of both places have the same blocks.
-                unsafe { arithmetic.reduce(write, addend.0, read, bytes) };
+                unsafe { worker.reduce(write, addend.0, read, false, bytes) };
                 (read, write, left) = (read.wrapping_add(bytes), write.wrapping_add(bytes), left - bytes);
                 addend = (addend.0.wrapping_add(bytes), addend.1 - bytes);
                 if addend.1 == 0 {
@@ -301,6 +397,31 @@ impl Collective {
             }
         });
     }
+}
+
+/// Every connection that a rank uses in a plan: the peer, the lane, and whether the rank sends on it.
+pub(crate) fn connections(plan: &Verified, own: u32) -> Vec<(u32, crate::transport::Lane, bool)> {
+    let mut all = Vec::new();
+    for (phase, verse) in plan.phases().iter().enumerate() {
+        if !plan.takes_part(own, phase) {
+            continue;
+        }
+        let place = plan.place(own, phase);
+        for thread in 0..verse.program.threads() {
+            for pc in 0..verse.program.steps(place, thread) {
+                let step = verse.program.step(place, Slot { thread, pc });
+                if step.op.receives() {
+                    all.push((plan.peer(own, phase, step.from), lane(thread), false));
+                }
+                if step.op.sends() {
+                    all.push((plan.peer(own, phase, step.to), lane(step.into.thread), true));
+                }
+            }
+        }
+    }
+    all.sort_unstable();
+    all.dedup();
+    all
 }
 
 /// The lane of messages to a thread.

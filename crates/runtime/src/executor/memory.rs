@@ -3,17 +3,17 @@
 //! Blocks are used where the caller has them as far as possible. A block is read from the input until the rank has stored
 //! something in its place, and from the output afterwards, so that nothing is copied from one to the other beforehand. What a rank stores
 //! that is not among its results goes to memory of the chunk (`temporary`). Plans that name places count buffers in equal blocks;
-//! where the vector does not divide, or where input and output would be in each other's way, a chunk works on padded copies.
+//! where the vector does not divide, or where input and output would be in each other's way, a chunk works on padded copies. Who copies is a [`Worker`]: pointers may be
+//! those of a GPU, and are not followed here.
 
 use super::shape::{Piece, Shape, Span, has_shares};
+use super::worker::{Rooms, WINDOW, Worker};
+use crate::bootstrap::Failure;
 use crate::plan::{Memory, Verified};
 use crate::value::Arithmetic;
 use std::ptr;
 use syncline_collective::Kind;
 use syncline_collective::program::{Blocks, Buffer, Place};
-
-/// Chunks that may be under way at once.
-pub(super) const WINDOW: u32 = 4;
 
 /// The buffers of the caller.
 #[derive(Clone, Copy, Debug)]
@@ -23,16 +23,23 @@ pub(crate) struct Buffers {
 }
 
 /// What a chunk has beside the buffers of the caller.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Room {
     /// Which blocks of the vector this rank has stored.
     stored: Vec<bool>,
     /// What it stores that is not among its results.
-    temporary: Vec<u8>,
-    scratch: Vec<u8>,
-    /// The input and the output in equal blocks.
-    input: Vec<u8>,
-    output: Vec<u8>,
+    temporary: *mut u8,
+    scratch: *mut u8,
+    /// The input and the output in equal blocks, or null.
+    input: *mut u8,
+    output: *mut u8,
+}
+
+impl Room {
+    fn new() -> Room {
+        let nothing = ptr::null_mut();
+        Room { stored: Vec::new(), temporary: nothing, scratch: nothing, input: nothing, output: nothing }
+    }
 }
 
 /// The memory of a call.
@@ -75,7 +82,7 @@ impl Storage {
             is_matrix: shape.kind == Kind::AllToAll && !memory.has_places,
             is_eager: plan.phases().len() > 1,
             overlap,
-            rooms: (0..WINDOW).map(|_| Room::default()).collect(),
+            rooms: (0..WINDOW).map(|_| Room::new()).collect(),
         }
     }
 
@@ -101,28 +108,37 @@ impl Storage {
         span.parts() * if has_shares(self.shape.kind) { self.shape.ranks } else { 1 }
     }
 
-    /// Makes room for a chunk, whose blocks in the first phase are those of a span.
-    pub(super) fn open(&mut self, chunk: u32, span: Span) {
+    /// Bytes of the memory that a chunk needs whose blocks in the first phase are those of a span, in the order of [`Rooms`].
+    pub(super) fn sizes(&self, chunk: u32, span: Span) -> [usize; 4] {
         let (blocks, block) = (self.blocks(span) as usize, self.shape.block_bytes(span) as usize);
         let (stage_input, stage_output) = self.staged(span);
-        let (is_matrix, ranks, scratch) = (self.is_matrix, self.shape.ranks as usize, self.memory.scratch as usize);
         let shares = if has_shares(self.shape.kind) { self.shape.ranks } else { 1 };
         let keeps_all = (0..shares).all(|share| self.shape.has_output(share));
         let vector = if keeps_all { 0 } else { self.shape.chunk(chunk) as usize * shares as usize };
+        [
+            if self.is_matrix { self.shape.ranks as usize * blocks * block } else { vector },
+            self.memory.scratch as usize * block,
+            if stage_input { blocks * block } else { 0 },
+            if stage_output { blocks * block } else { 0 },
+        ]
+    }
+
+    /// Makes room for a chunk, whose blocks in the first phase are those of a span.
+    pub(super) fn open<W: Worker>(&mut self, worker: &mut W, chunk: u32, span: Span) -> Result<(), Failure> {
+        let blocks = self.blocks(span);
+        let sizes = self.sizes(chunk, span);
+        let [temporary, scratch, input, output]: Rooms = worker.rooms(chunk % WINDOW, sizes)?;
         let room = self.room(chunk);
         room.stored.clear();
-        room.stored.resize(blocks, false);
-        room.scratch.resize(scratch * block, 0);
-        room.temporary.resize(if is_matrix { ranks * blocks * block } else { vector }, 0);
-        room.input.resize(if stage_input { blocks * block } else { 0 }, 0);
-        room.output.resize(if stage_output { blocks * block } else { 0 }, 0);
-        if stage_input {
-            for number in 0..blocks as u32 {
-                self.stage(chunk, span, number);
+        room.stored.resize(blocks as usize, false);
+        (room.temporary, room.scratch, room.input, room.output) = (temporary, scratch, input, output);
+        if !input.is_null() {
+            for number in 0..blocks {
+                self.stage(worker, chunk, span, number);
             }
         }
         if self.is_eager {
-            self.copy_all(chunk);
+            self.copy_all(worker, chunk);
         }
         if self.is_matrix {
             // What a rank has for itself goes no way.
@@ -132,28 +148,32 @@ impl Storage {
                 let own = Piece { share: self.shape.own, offset, bytes };
                 let (from, _) = self.input(chunk, span, block);
                 // SAFETY: both are within the buffers of the caller, or the first within the copy of the input.
-                unsafe { ptr::copy(from, self.buffers.output.add(self.shape.in_output(own) as usize), bytes as usize) };
+                unsafe {
+                    worker.copy(self.buffers.output.add(self.shape.in_output(own) as usize), from, bytes as usize)
+                };
             }
         }
+        Ok(())
     }
 
     /// Copies a block of the caller's input to its place among equal blocks.
-    fn stage(&mut self, chunk: u32, span: Span, number: u32) {
+    fn stage<W: Worker>(&mut self, worker: &mut W, chunk: u32, span: Span, number: u32) {
         let piece = self.shape.piece(span, number);
         if !self.shape.has_input(piece.share) || piece.bytes == 0 {
             return;
         }
         let at = number as usize * self.shape.block_bytes(span) as usize;
-        let (arithmetic, bytes) = (self.arithmetic, piece.bytes as usize);
-        // SAFETY: the caller's input has all blocks that this rank has at first.
-        let from = unsafe { self.buffers.input.add(self.shape.in_input(piece) as usize) };
-        let to = &mut self.room(chunk).input[at..at + bytes];
-        // SAFETY: the copy has room for whole blocks and is apart from the input.
-        unsafe { take(arithmetic, to.as_mut_ptr(), from, bytes) };
+        let (scales, to) = (self.arithmetic.scales(), self.room(chunk).input.wrapping_add(at));
+        // SAFETY: the caller's input has all blocks that this rank has at first. The copy has room for whole blocks and is
+        // apart from the input.
+        unsafe {
+            let from = self.buffers.input.add(self.shape.in_input(piece) as usize);
+            take(worker, scales, to, from, piece.bytes as usize);
+        }
     }
 
     /// Copies a chunk of the input to the output, or to where the rank keeps it meanwhile.
-    fn copy_all(&mut self, chunk: u32) {
+    fn copy_all<W: Worker>(&mut self, worker: &mut W, chunk: u32) {
         let bytes = self.shape.chunk(chunk) as usize;
         if !self.shape.has_input(0) {
             return;
@@ -161,14 +181,15 @@ impl Storage {
         let start = chunk as usize * self.shape.chunk_bytes as usize;
         let to = self.output(chunk, Piece { share: 0, offset: start as u64, bytes: bytes as u64 });
         // SAFETY: a chunk lies within the vector, which input and output, or the room of the chunk, hold.
-        unsafe { take(self.arithmetic, to, self.buffers.input.add(start), bytes) };
+        unsafe { take(worker, self.arithmetic.scales(), to, self.buffers.input.add(start), bytes) };
     }
 
     /// Where a block of this rank's input lies, and whether it has to be scaled.
     fn input(&self, chunk: u32, span: Span, block: u32) -> (*const u8, bool) {
         let room = &self.rooms[(chunk % WINDOW) as usize];
-        if !room.input.is_empty() {
-            return (room.input[block as usize * self.shape.block_bytes(span) as usize..].as_ptr(), false);
+        if !room.input.is_null() {
+            let at = block as usize * self.shape.block_bytes(span) as usize;
+            return (room.input.wrapping_add(at).cast_const(), false);
         }
         let piece = self.shape.piece(span, block);
         let offset = self.shape.in_input(piece) as usize;
@@ -183,15 +204,15 @@ impl Storage {
         }
         let inside = piece.offset - u64::from(chunk) * shape.chunk_bytes;
         let at = u64::from(piece.share) * shape.chunk(chunk) + inside;
-        self.room(chunk).temporary.as_mut_ptr().wrapping_add(at as usize)
+        self.room(chunk).temporary.wrapping_add(at as usize)
     }
 
     /// Where a block of the output vector lies.
     fn result(&mut self, chunk: u32, span: Span, block: u32) -> *mut u8 {
         let at = block as usize * self.shape.block_bytes(span) as usize;
         let room = self.room(chunk);
-        if !room.output.is_empty() {
-            return room.output[at..].as_mut_ptr();
+        if !room.output.is_null() {
+            return room.output.wrapping_add(at);
         }
         let piece = self.shape.piece(span, block);
         self.output(chunk, piece)
@@ -210,7 +231,7 @@ impl Storage {
         }
         let blocks = self.blocks(span) as usize;
         let at = (origin as usize * blocks + block as usize) * self.shape.block_bytes(span) as usize;
-        self.room(chunk).temporary.as_mut_ptr().wrapping_add(at)
+        self.room(chunk).temporary.wrapping_add(at)
     }
 
     /// A block's place that a step names or, without that, implies: a buffer and the number of the block in the vector that the
@@ -277,7 +298,7 @@ impl Storage {
 
     fn scratch(&mut self, chunk: u32, span: Span, block: u32) -> *mut u8 {
         let at = block as usize * self.shape.block_bytes(span) as usize;
-        self.room(chunk).scratch[at..].as_mut_ptr()
+        self.room(chunk).scratch.wrapping_add(at)
     }
 
     /// Bytes of the `nth` of some blocks.
@@ -334,7 +355,7 @@ impl Storage {
     }
 
     /// Brings what a chunk has come to into the output, where it is not there already.
-    pub(super) fn close(&mut self, chunk: u32, span: Span) {
+    pub(super) fn close<W: Worker>(&mut self, worker: &mut W, chunk: u32, span: Span) {
         let shape = self.shape;
         for block in 0..self.blocks(span) {
             let piece = shape.piece(span, block);
@@ -354,15 +375,15 @@ impl Storage {
                 // from this very place.
                 unsafe {
                     if scaled {
-                        self.arithmetic.scale(to, from, bytes);
+                        worker.scale(to, from, bytes);
                     } else if from != to {
-                        ptr::copy(from, to, bytes);
+                        worker.copy(to, from, bytes);
                     }
                 }
             }
             if self.arithmetic.divides() {
                 // SAFETY: as above.
-                unsafe { self.arithmetic.divide(to, piece.bytes as usize) };
+                unsafe { worker.divide(to, piece.bytes as usize) };
             }
         }
     }
@@ -372,13 +393,13 @@ impl Storage {
 ///
 /// # Safety
 /// Both have so many bytes, and are the same or apart.
-unsafe fn take(arithmetic: Arithmetic, to: *mut u8, from: *const u8, bytes: usize) {
+unsafe fn take<W: Worker>(worker: &mut W, scales: bool, to: *mut u8, from: *const u8, bytes: usize) {
     // SAFETY: the caller's promise.
     unsafe {
-        if arithmetic.scales() {
-            arithmetic.scale(to, from, bytes);
+        if scales {
+            worker.scale(to, from, bytes);
         } else {
-            ptr::copy(from, to, bytes);
+            worker.copy(to, from, bytes);
         }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod ports;
 mod shape;
 #[cfg(test)]
 mod tests;
+pub(crate) mod worker;
 
 pub(crate) use memory::Buffers;
 

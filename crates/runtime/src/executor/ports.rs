@@ -2,6 +2,8 @@
 
 use super::Asked;
 use crate::bootstrap::{Cause, Failure};
+use crate::device::Registered;
+use crate::device::engine::Engine;
 use crate::transport::ring::{Label, Reader, Writer};
 use crate::transport::{Lane, Peer};
 use std::sync::Arc;
@@ -9,33 +11,41 @@ use std::sync::Arc;
 /// Both directions of the connections to a peer, by lane.
 #[derive(Default)]
 struct Port {
-    readers: Vec<Option<Reader>>,
-    writers: Vec<Option<Writer>>,
+    readers: Vec<Option<End<Reader>>>,
+    writers: Vec<Option<End<Writer>>>,
+}
+
+/// The end of a connection that this rank has. The GPU lets go of its memory before that is given back.
+pub(super) struct End<T> {
+    _reached: Option<Registered>,
+    pub(super) ring: T,
 }
 
 /// The connections of a rank.
 pub(crate) struct Ports {
     peers: Vec<Arc<dyn Peer>>,
     ports: Vec<Port>,
+    /// What reads from slots and writes to them, if that is a GPU.
+    engine: Option<Arc<Engine>>,
 }
 
 impl Ports {
     /// The connections to these peers, by rank; a rank is its own peer, too.
-    pub(crate) fn new(peers: Vec<Arc<dyn Peer>>) -> Ports {
+    pub(crate) fn new(peers: Vec<Arc<dyn Peer>>, engine: Option<Arc<Engine>>) -> Ports {
         let ports = peers.iter().map(|_| Port::default()).collect();
-        Ports { peers, ports }
+        Ports { peers, ports, engine }
     }
 
     /// What a peer sends on a lane.
     pub(crate) fn reader(&mut self, peer: u32, lane: Lane) -> Result<&mut Reader, Failure> {
-        let (peer, open) = (peer as usize, || self.peers[peer as usize].inbound(lane));
-        opened(&mut self.ports[peer].readers, lane, open)
+        let (port, engine) = (&mut self.ports[peer as usize], self.engine.as_ref());
+        opened(&mut port.readers, lane, || reader(&self.peers[peer as usize], (peer, lane), engine))
     }
 
     /// What takes messages to a peer on a lane.
     pub(crate) fn writer(&mut self, peer: u32, lane: Lane) -> Result<&mut Writer, Failure> {
-        let (peer, open) = (peer as usize, || self.peers[peer as usize].outbound(lane));
-        opened(&mut self.ports[peer].writers, lane, open)
+        let (port, engine) = (&mut self.ports[peer as usize], self.engine.as_ref());
+        opened(&mut port.writers, lane, || writer(&self.peers[peer as usize], (peer, lane), engine))
     }
 
     /// Says to a peer that there is something for it, or room for more.
@@ -44,20 +54,54 @@ impl Ports {
     }
 }
 
-/// The side of a lane, opened if it was not.
+/// Opens what a peer sends on a lane. A GPU, if there is one, gets to reach it.
+pub(super) fn reader(
+    peer: &Arc<dyn Peer>,
+    (rank, lane): (u32, Lane),
+    engine: Option<&Arc<Engine>>,
+) -> Result<End<Reader>, Failure> {
+    let mut ring = peer.inbound(lane)?;
+    let Some(engine) = engine else { return Ok(End { _reached: None, ring }) };
+    if let Some(start) = engine.inbound(rank, lane) {
+        // SAFETY: the slots are for this lane of this rank.
+        unsafe { ring.place_payloads(start) };
+        return Ok(End { _reached: None, ring });
+    }
+    let (start, bytes) = ring.memory();
+    Ok(End { _reached: Some(engine.gpu().register(start, bytes)?), ring })
+}
+
+/// Opens what takes messages to a peer on a lane. A GPU, if there is one, gets to reach it.
+pub(super) fn writer(
+    peer: &Arc<dyn Peer>,
+    (rank, lane): (u32, Lane),
+    engine: Option<&Arc<Engine>>,
+) -> Result<End<Writer>, Failure> {
+    let mut ring = peer.outbound(lane)?;
+    let Some(engine) = engine else { return Ok(End { _reached: None, ring }) };
+    if let Some(start) = engine.outbound(rank, lane) {
+        // SAFETY: the slots are for this lane of this rank.
+        unsafe { ring.place_payloads(start) };
+        return Ok(End { _reached: None, ring });
+    }
+    let (start, bytes) = ring.memory();
+    Ok(End { _reached: Some(engine.gpu().register(start, bytes)?), ring })
+}
+
+/// The ring of a lane, opened if it was not.
 fn opened<T>(
-    sides: &mut Vec<Option<T>>,
+    ends: &mut Vec<Option<End<T>>>,
     lane: Lane,
-    open: impl FnOnce() -> Result<T, Failure>,
+    open: impl FnOnce() -> Result<End<T>, Failure>,
 ) -> Result<&mut T, Failure> {
     let lane = usize::from(lane);
-    if sides.len() <= lane {
-        sides.resize_with(lane + 1, || None);
+    if ends.len() <= lane {
+        ends.resize_with(lane + 1, || None);
     }
-    if sides[lane].is_none() {
-        sides[lane] = Some(open()?);
+    if ends[lane].is_none() {
+        ends[lane] = Some(open()?);
     }
-    Ok(sides[lane].as_mut().expect("it has just been opened"))
+    Ok(&mut ends[lane].as_mut().expect("it has just been opened").ring)
 }
 
 /// What it means that a message is not the one that is expected.

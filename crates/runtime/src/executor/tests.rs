@@ -4,6 +4,7 @@ use super::collective::Collective;
 use super::memory::Buffers;
 use super::ports::Ports;
 use super::shape::has_shares;
+use super::worker::OnHost;
 use super::{Asked, Progress};
 use crate::bootstrap::Request;
 use crate::plan::Verified;
@@ -24,7 +25,7 @@ fn ports(own: u32, segments: &[Arc<Segment>]) -> Ports {
     let peer = |(rank, segment): (u32, &Arc<Segment>)| -> Arc<dyn Peer> {
         Arc::new(Neighbour::new((own, segments[own as usize].clone()), (rank, segment.clone())))
     };
-    Ports::new((0..).zip(segments).map(peer).collect())
+    Ports::new((0..).zip(segments).map(peer).collect(), None)
 }
 
 /// Small whole numbers, whose sums are exact in every order.
@@ -123,7 +124,8 @@ fn one(
     let asked = Asked { call, request: Request { digest: count as u64, words: [0; 4], text: |_| "a test".into() } };
     let sum = Arithmetic::new(DataType::Float32, Reduction::Sum, plan.ranks()).unwrap();
     // SAFETY: the buffers are of the right size and live on.
-    let mut collective = unsafe { Collective::new(plan.clone(), own, count as u64, sum, buffers, asked) };
+    let mut collective =
+        unsafe { Collective::new(plan.clone(), own, count as u64, sum, OnHost::new(sum), buffers, asked) };
     loop {
         let rung = bell.count();
         match collective.poll(ports).unwrap() {

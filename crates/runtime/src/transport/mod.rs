@@ -33,6 +33,11 @@ pub trait Peer: Send + Sync {
     /// Says that slots to the peer have been filled, or that slots from it have been freed.
     fn notify(&self);
 
+    /// The peer's segment, if the ranks share memory of their host.
+    fn shared(&self) -> Option<&shared::Segment> {
+        None
+    }
+
     /// The name of the transport, e.g. `shared memory`.
     fn name(&self) -> &'static str;
 }

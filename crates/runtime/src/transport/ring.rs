@@ -124,6 +124,8 @@ pub trait Mapped: Send + Sync {}
 #[derive(Clone)]
 struct Memory {
     start: NonNull<u8>,
+    /// Where payloads are, one behind the other, if they are not behind their labels.
+    payloads: Option<NonNull<u8>>,
     _mapped: Arc<dyn Mapped>,
 }
 
@@ -131,6 +133,16 @@ impl Memory {
     fn counts(&self) -> &Head {
         // SAFETY: whoever made this has mapped RING_BYTES, aligned to a page, which begin with a head.
         unsafe { self.start.cast().as_ref() }
+    }
+
+    /// The payload of a slot.
+    fn payload(&self, number: u32) -> NonNull<u8> {
+        match self.payloads {
+            // SAFETY: there is room for SLOTS payloads, by the promise of who has named the place.
+            Some(start) => unsafe { start.add((number % SLOTS) as usize * SLOT_BYTES) },
+            // SAFETY: the payload lies behind the label, within the slot.
+            None => unsafe { self.slot(number).add(size_of::<Label>()) },
+        }
     }
 
     fn slot(&self, number: u32) -> NonNull<u8> {
@@ -156,7 +168,20 @@ impl Writer {
     /// `start` is aligned to 128 bytes and has [`RING_BYTES`] that stay valid while `mapped` is held, were zero at first, and
     /// have no other writer.
     pub unsafe fn new(start: NonNull<u8>, mapped: Arc<dyn Mapped>) -> Writer {
-        Writer { memory: Memory { start, _mapped: mapped }, written: 0 }
+        Writer { memory: Memory { start, payloads: None, _mapped: mapped }, written: 0 }
+    }
+
+    /// Says that payloads are elsewhere, e.g. on a GPU, before the first slot is used. The other side is told the same.
+    ///
+    /// # Safety
+    /// There are [`SLOTS`] times [`SLOT_BYTES`] bytes for nobody else, which stay as long as the ring is used.
+    pub unsafe fn place_payloads(&mut self, start: NonNull<u8>) {
+        self.memory.payloads = Some(start);
+    }
+
+    /// The memory of the ring: where it starts, and its length in bytes.
+    pub fn memory(&self) -> (NonNull<u8>, usize) {
+        (self.memory.start, RING_BYTES)
     }
 
     /// How many slots can be filled now.
@@ -166,8 +191,7 @@ impl Writer {
 
     /// The payload of the next slot, for up to [`SLOT_BYTES`]. Only legal while there is [`Writer::room`].
     pub fn payload(&mut self) -> NonNull<u8> {
-        // SAFETY: the payload lies behind the label, within the slot.
-        unsafe { self.memory.slot(self.written).add(size_of::<Label>()) }
+        self.memory.payload(self.written)
     }
 
     /// Publishes the next slot with what has been put into its payload.
@@ -194,7 +218,20 @@ impl Reader {
     /// # Safety
     /// As for [`Writer::new`], with no other reader.
     pub unsafe fn new(start: NonNull<u8>, mapped: Arc<dyn Mapped>) -> Reader {
-        Reader { memory: Memory { start, _mapped: mapped }, freed: 0 }
+        Reader { memory: Memory { start, payloads: None, _mapped: mapped }, freed: 0 }
+    }
+
+    /// Says that payloads are elsewhere, e.g. on a GPU, before the first slot is used. The other side is told the same.
+    ///
+    /// # Safety
+    /// There are [`SLOTS`] times [`SLOT_BYTES`] bytes for nobody else, which stay as long as the ring is used.
+    pub unsafe fn place_payloads(&mut self, start: NonNull<u8>) {
+        self.memory.payloads = Some(start);
+    }
+
+    /// The memory of the ring: where it starts, and its length in bytes.
+    pub fn memory(&self) -> (NonNull<u8>, usize) {
+        (self.memory.start, RING_BYTES)
     }
 
     /// The label and the payload of the oldest slot that is filled.
@@ -205,8 +242,7 @@ impl Reader {
         let slot = self.memory.slot(self.freed);
         // SAFETY: the slot is filled: the writer has written its label and will not touch it before it is freed.
         let label = unsafe { slot.cast::<Label>().read() };
-        // SAFETY: the payload lies behind the label.
-        Some((label, unsafe { slot.add(size_of::<Label>()) }))
+        Some((label, self.memory.payload(self.freed)))
     }
 
     /// Gives the oldest filled slot back.

@@ -1,7 +1,7 @@
 //! Connections through memory that processes of a host share.
 //!
 //! Each rank has a *segment*: a file in memory without a name (`memfd`), which vanishes with the last process that has it open.
-//! It begins with a page for a token and the rank's bell, followed by the rings that others write to, by sender and lane. The
+//! It begins with a page for a token, the rank's bell, and a count for memory of its GPU, followed by the rings that others write to, by sender and lane. The
 //! file is as large as all of them together, but has memory only where a ring is used. Peers open it through
 //! `/proc/PID/fd`, which needs the same user, and find the token there that its owner has told them.
 
@@ -15,11 +15,14 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
 /// Bytes in front of the rings: the token and the bell.
 const HEAD_BYTES: usize = 4096;
 /// Where the bell is among them.
 const BELL_AT: usize = 128;
+/// Where the number of ranks is that have let the owner's GPU go.
+const RELEASED_AT: usize = 512;
 /// Lanes of a sender.
 const LANES: usize = MAX_THREADS as usize + 1;
 
@@ -103,6 +106,12 @@ impl Segment {
         unsafe { self.head.start.add(BELL_AT).cast::<Bell>().as_ref() }
     }
 
+    /// How many ranks no longer write to memory of the owner's GPU.
+    pub fn released(&self) -> &AtomicU32 {
+        // SAFETY: the head has room for the number, which is aligned there; zeros are 0.
+        unsafe { self.head.start.add(RELEASED_AT).cast::<AtomicU32>().as_ref() }
+    }
+
     fn ring(&self, sender: u32, lane: Lane) -> Result<(NonNull<u8>, Arc<dyn Mapped>), Failure> {
         let number = sender as usize * LANES + usize::from(lane);
         let mapping = Mapping::new(&self.file, HEAD_BYTES + number * RING_BYTES, RING_BYTES)?;
@@ -140,6 +149,10 @@ impl Peer for Neighbour {
 
     fn notify(&self) {
         self.peer.bell().ring();
+    }
+
+    fn shared(&self) -> Option<&Segment> {
+        Some(&self.peer)
     }
 
     fn name(&self) -> &'static str {

@@ -133,6 +133,19 @@ impl Arithmetic {
         self.reduction
     }
 
+    /// How many ranks reduce.
+    pub(crate) fn ranks(&self) -> u32 {
+        self.ranks
+    }
+
+    /// What inputs are multiplied by, as the bytes of an element and zeros; none, if they are not scaled.
+    pub(crate) fn factor(&self) -> Option<[u8; 8]> {
+        match self.constant {
+            Constant::Factor(bytes) => Some(bytes),
+            Constant::None | Constant::Divisor(_) => None,
+        }
+    }
+
     /// Whether inputs are scaled before they are used: by the factor of [`Reduction::PreMulSum`], or by 1/ranks for
     /// an average of floating-point numbers.
     pub fn scales(&self) -> bool {

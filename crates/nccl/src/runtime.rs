@@ -1,9 +1,9 @@
-//! The executor of calls on memory of the host: checks arguments, and asks the runtime.
+//! The executor of calls that the runtime carries out, on memory of the host or of GPUs: checks arguments, and asks the runtime.
 
 use crate::abi::{FIRST_OWN_REDUCTION, NO_COLOR, Stream, result};
 use crate::error::Error;
-use crate::group;
-use crate::registry::Member;
+use crate::group::{self, Server};
+use crate::registry::{Factor, Member};
 use serde::{Deserialize, Serialize};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use syncline_collective::Kind;
 use syncline_runtime::bootstrap::{Failure, Options, UniqueId};
 use syncline_runtime::communicator::{Chosen, Communicator, Operation};
+use syncline_runtime::device::Queue;
 use syncline_runtime::plan::library::Library;
 use syncline_runtime::value::{Arithmetic, DataType, Reduction, Scalar};
 
@@ -29,10 +30,12 @@ impl Settings {
     }
 }
 
-/// A communicator on memory of the host.
-pub(crate) struct Host {
+/// A communicator of the runtime.
+pub(crate) struct Runtime {
     communicator: Arc<Communicator>,
     settings: Settings,
+    /// What orders its calls by streams, if buffers are in memory of a GPU.
+    queue: Option<Arc<Queue>>,
 }
 
 /// The arguments of a collective, as the program has passed them.
@@ -50,9 +53,12 @@ pub(crate) struct Asked {
     pub(crate) stream: Stream,
 }
 
-impl Host {
-    pub(crate) fn new(communicator: Arc<Communicator>, settings: Settings) -> Host {
-        Host { communicator, settings }
+impl Runtime {
+    pub(crate) fn new(communicator: Arc<Communicator>, settings: Settings) -> Result<Runtime, Error> {
+        let rank = communicator.rank();
+        let queue = communicator.gpu().is_some().then(|| Queue::new(communicator.clone())).transpose();
+        let queue = queue.map_err(|failure| Error::of_failure(&failure, rank))?.map(Arc::new);
+        Ok(Runtime { communicator, settings, queue })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -63,18 +69,28 @@ impl Host {
         &self.communicator
     }
 
+    /// The failure of the communicator, if there is one.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.queue.as_ref().map_or_else(|| self.communicator.failure(), |queue| queue.failure())
+    }
+
+    /// Waits for what is under way.
+    pub(crate) fn drain(&self) {
+        self.queue.iter().for_each(|queue| queue.drain());
+    }
+
     /// A collective.
     ///
     /// # Safety
-    /// Buffers that are not null have the sizes of the call, and are used by nobody else until it is done.
+    /// Buffers that are not null have the sizes of the call, and are used by nobody else until it is done, or only on its stream.
     pub(crate) unsafe fn collective(&self, member: &Arc<Member>, asked: Asked) -> Result<c_int, Error> {
         let Asked { kind, send, recv, count, .. } = asked;
         let ranks = self.communicator.ranks();
-        check_use(member, asked.stream)?;
+        self.check_use(member, asked.stream)?;
         let data_type = data_type(asked.data_type)?;
-        let reduction = match asked.reduction {
+        let (reduction, factor) = match asked.reduction {
             Some(code) => reduction(member, code, data_type)?,
-            None => Reduction::Sum,
+            None => (Reduction::Sum, None),
         };
         let root = match asked.root {
             Some(root) => rank("root", root, ranks)?,
@@ -104,7 +120,7 @@ impl Host {
             output: recv.cast(),
         };
         // SAFETY: the caller's promise; null buffers are those of ranks that have none, or of calls without elements.
-        unsafe { group::call(member, &self.communicator, operation) }
+        unsafe { self.call(member, operation, asked.stream, factor) }
     }
 
     /// How a collective would be carried out.
@@ -125,7 +141,7 @@ impl Host {
     /// A message to a rank, if `from` is given, or from one, if `into` is.
     ///
     /// # Safety
-    /// As for [`Host::collective`].
+    /// As for [`Runtime::collective`].
     pub(crate) unsafe fn message(
         &self,
         member: &Arc<Member>,
@@ -135,7 +151,7 @@ impl Host {
         peer: c_int,
         stream: Stream,
     ) -> Result<c_int, Error> {
-        check_use(member, stream)?;
+        self.check_use(member, stream)?;
         let data_type = data_type(data_type_code)?;
         let peer = rank("peer", peer, self.communicator.ranks())?;
         check_count(count, data_type, 1)?;
@@ -148,7 +164,43 @@ impl Host {
             return Err(no_buffer(name, count));
         }
         // SAFETY: the caller's promise.
-        unsafe { group::call(member, &self.communicator, operation) }
+        unsafe { self.call(member, operation, stream, None) }
+    }
+
+    /// # Safety
+    /// As for [`Runtime::collective`].
+    unsafe fn call(
+        &self,
+        member: &Arc<Member>,
+        operation: Operation,
+        stream: Stream,
+        factor: Option<u64>,
+    ) -> Result<c_int, Error> {
+        let server = match &self.queue {
+            Some(queue) => Server::Queue { queue: queue.clone(), stream: stream as usize, factor },
+            None => Server::Caller(self.communicator.clone()),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { group::call(group::Call { _member: member.clone(), server, operation }) }
+    }
+
+    fn check_use(&self, member: &Member, stream: Stream) -> Result<(), Error> {
+        if member.is_finalized.load(Ordering::SeqCst) {
+            return Err(Error::usage("the communicator has been finalized"));
+        }
+        let Some(queue) = &self.queue else {
+            if stream.is_null() {
+                return Ok(());
+            }
+            let accepted = "NULL, as SYNCLINE_DEVICE is cpu: calls return when they are done";
+            return Err(Error::argument("stream", format_args!("{stream:p}"), accepted));
+        };
+        let ours = |failure: Failure| Error::of_failure(&failure, self.communicator.rank());
+        if queue.is_captured(stream as usize).map_err(ours)? {
+            let message = "the stream is being captured for a graph, which Syncline does not support";
+            return Err(Error::usage(format!("{message}; accepted: other streams, or SYNCLINE_DEVICE=nccl")));
+        }
+        Ok(())
     }
 }
 
@@ -161,34 +213,29 @@ pub(crate) enum Buffer {
     Into(*mut c_void),
 }
 
-fn check_use(member: &Member, stream: Stream) -> Result<(), Error> {
-    if member.is_finalized.load(Ordering::SeqCst) {
-        return Err(Error::usage("the communicator has been finalized"));
-    }
-    if !stream.is_null() {
-        let accepted = "NULL, as SYNCLINE_DEVICE is cpu: calls return when they are done";
-        return Err(Error::argument("stream", format_args!("{stream:p}"), accepted));
-    }
-    Ok(())
-}
-
 /// The data type with a code.
 pub(crate) fn data_type(code: c_int) -> Result<DataType, Error> {
     let known = u32::try_from(code).ok().and_then(DataType::from_code);
     known.ok_or_else(|| Error::argument("datatype", code, "0 (ncclInt8) to 11 (ncclFloat8e5m2)"))
 }
 
-fn reduction(member: &Member, code: c_int, data_type: DataType) -> Result<Reduction, Error> {
+/// The reduction with a code, and where its factor is on a GPU, if it is there.
+fn reduction(member: &Member, code: c_int, data_type: DataType) -> Result<(Reduction, Option<u64>), Error> {
     if let Some(fixed) = u32::try_from(code).ok().and_then(Reduction::from_code) {
-        return Ok(fixed);
+        return Ok((fixed, None));
     }
     let accepted = "0 (ncclSum) to 4 (ncclAvg), or what ncclRedOpCreatePreMulSum has given for this communicator";
     let factor = member.factor(code).ok_or_else(|| Error::argument("op", code, accepted))?;
-    if factor.data_type() != data_type {
-        let (own, asked) = (factor.data_type().name(), data_type.name());
+    let (own, value, address) = match factor {
+        Factor::Value(value) => (value.data_type(), value, None),
+        // Each call reads the value on its stream.
+        Factor::OnGpu(own, address) => (own, zero(own), Some(address)),
+    };
+    if own != data_type {
+        let (own, asked) = (own.name(), data_type.name());
         return Err(Error::argument("datatype", asked, &format!("{own}, the type of the factor of op {code}")));
     }
-    Ok(Reduction::PreMulSum(factor))
+    Ok((Reduction::PreMulSum(value), address))
 }
 
 fn rank(name: &str, value: c_int, ranks: u32) -> Result<u32, Error> {
@@ -210,19 +257,34 @@ fn no_buffer(name: &str, count: usize) -> Error {
     Error::argument(name, "NULL", &format!("a buffer, as there are {count} elements"))
 }
 
-/// Makes a reduction that multiplies each input by a factor.
+/// A factor whose value is not known yet.
+fn zero(data_type: DataType) -> Scalar {
+    Scalar::from_bytes(data_type, &[0; 8][..data_type.size()]).expect("as many bytes as an element has")
+}
+
+/// Makes a reduction that multiplies each input by a factor. On the host it is read now, wherever it is said to be; so is one that
+/// is said to be there.
 ///
 /// # Safety
-/// The pointer is null or has an element of the type.
-pub(crate) unsafe fn add_factor(member: &Member, scalar: *const c_void, data_type_code: c_int) -> Result<c_int, Error> {
+/// The pointer is null or has an element of the type; in memory that the GPU reaches, if it is said to be there.
+pub(crate) unsafe fn add_factor(
+    member: &Member,
+    runtime: &Runtime,
+    scalar: *const c_void,
+    data_type_code: c_int,
+    is_on_device: bool,
+) -> Result<c_int, Error> {
     let data_type = data_type(data_type_code)?;
     if scalar.is_null() {
         return Err(Error::argument("scalar", "NULL", "where the factor is"));
     }
+    if is_on_device && runtime.queue.is_some() {
+        return Ok(member.add_factor(Factor::OnGpu(data_type, scalar as u64)));
+    }
     // SAFETY: the caller's promise.
     let bytes = unsafe { std::slice::from_raw_parts(scalar.cast::<u8>(), data_type.size()) };
     let factor = Scalar::from_bytes(data_type, bytes).expect("as many bytes as an element has");
-    Ok(member.add_factor(factor))
+    Ok(member.add_factor(Factor::Value(factor)))
 }
 
 /// Forgets a reduction.
