@@ -84,13 +84,12 @@ def collective(
 
     from syncline import engine, estimate, results, runner
 
-    runner.quiet = quiet
     began = time.monotonic()
-    study = options.settled(study.seeded(seed))
+    study = options.settled(study.seeded(seed), quiet=quiet)
     variant = study.variants[0]
     expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
     options.warn(estimate.warning(kind, expected), quiet=quiet)
-    outcomes = runner.run_all(study.variants, 1)
+    outcomes = runner.run_all(study.variants, 1, watch=runner.on_terminal(quiet=quiet))
     outcomes.raise_if_refused()
     for _, message in outcomes.failures:
         print(f"the simulation failed: {message}", file=sys.stderr)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from syncline.api import arguments
 from syncline.cli import options
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _tree(flags: Flags) -> tuple[Mapping, dict[tuple[str, str], str]]:
             cut[key] = flag("--algorithm" if key == "algorithm" else "--endpoint", value)
             if value != "auto":  # what it came to stand for is listed instead
                 filled_in["collective", key] = "default of `collective` with this endpoint"
-    endpoint = options.given_endpoint(name)
+    endpoint = arguments.named_endpoint(name)
     for key, value in endpoint.items():
         if key != "kind" and value != "auto":  # what that came to stand for is listed instead
             filled_in["endpoint", key] = profiles.SOURCE

@@ -89,7 +89,7 @@ def times(cases: Sequence[tuple[str, int]], ranks: int, constants: Constants) ->
     variants = [
         replace(_variant(kind, size, ranks, constants), name=str(number)) for number, (kind, size) in enumerate(cases)
     ]
-    outcomes = runner.run_all(variants)
+    outcomes = runner.run_all(variants, watch=runner.on_terminal())
     outcomes.raise_if_refused()
     for name, message in outcomes.failures:
         raise SimulationFailedError(f"{name}: {message}")
