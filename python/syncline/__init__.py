@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from syncline.api.collectives import Collective, collective
     from syncline.api.experiment import Experiment
     from syncline.api.runs import Run, read
     from syncline.api.study import Check, Study, check, load, run
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Check",
+    "Collective",
     "Experiment",
     "InputError",
     "Problem",
@@ -37,6 +39,7 @@ __all__ = [
     "Table",
     "__version__",
     "check",
+    "collective",
     "load",
     "read",
     "run",
@@ -44,6 +47,7 @@ __all__ = [
 
 _MODULES = {
     "Check": "api.study",
+    "Collective": "api.collectives",
     "Experiment": "api.experiment",
     "InputError": "errors",
     "Problem": "errors",
@@ -54,6 +58,7 @@ _MODULES = {
     "System": "api.systems",
     "Table": "api.tables",
     "check": "api.study",
+    "collective": "api.collectives",
     "load": "api.study",
     "read": "api.runs",
     "run": "api.study",

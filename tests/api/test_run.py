@@ -135,7 +135,7 @@ def as_written(value: object) -> object:
     """A field as the document has it."""
     if isinstance(value, tuple):
         return [as_written(item) for item in value]
-    if isinstance(value, systems._Entry):
+    if isinstance(value, systems.Entry):
         return {f.name.removesuffix("_"): as_written(getattr(value, f.name)) for f in fields(value)}  # type: ignore[arg-type]
     return value
 

@@ -34,8 +34,13 @@ class Spelling:
     label_before: str = "--"
     """What stands before a name that takes the place of a file."""
 
+    positional: tuple[str, ...] = ()
+    """Arguments that stand without their name, which is then written in capitals."""
+
     def name(self, argument: str) -> str:
         """The name of an argument, such as `memory_limit`, as it is written."""
+        if argument in self.positional:
+            return argument.upper()
         return self.before + argument.replace("_", self.joint)
 
     def label(self, argument: str) -> str:
@@ -47,7 +52,7 @@ class Spelling:
         return Problem(self.place, None, self.name(argument), shown(value), message, accepted)
 
 
-FLAGS: Final = Spelling("command line", "--", "-")
+FLAGS: Final = Spelling("command line", "--", "-", positional=("kind",))
 ARGUMENTS: Final = Spelling("arguments", label_before="argument ")
 
 

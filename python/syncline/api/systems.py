@@ -15,18 +15,22 @@ from syncline.api.tables import Tables
 from syncline.text_units import duration
 
 
-class _Entry:
+class Entry:
     """A part of a document as an object. Where names of the document are words of Python, `_` follows them."""
 
     @classmethod
     def of(cls, entry: Mapping[str, Any], **known: Any) -> Self:
-        """The object of an entry of a document; `known` are fields that are made elsewhere."""
-        values = {f.name: entry[key] for f in fields(cls) if (key := f.name.removesuffix("_")) in entry}  # type: ignore[arg-type]
+        """The object of an entry of a document, its lists as tuples; `known` are fields that are made elsewhere."""
+        values: dict[str, Any] = {}
+        for name in (f.name for f in fields(cls)):  # type: ignore[arg-type]
+            if (key := name.removesuffix("_")) in entry:
+                value = entry[key]
+                values[name] = tuple(value) if isinstance(value, list) else value
         return cls(**values | known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exposure(_Entry):
+class Exposure(Entry):
     """Time that compute waited for the collectives of a layer."""
 
     layer: str
@@ -37,7 +41,7 @@ class Exposure(_Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClassOfNpus(_Entry):
+class ClassOfNpus(Entry):
     """What the NPUs of a class did over all iterations, as the slowest of them has it. Times are seconds; they add up
     to `total_s`.
     """
@@ -55,7 +59,7 @@ class ClassOfNpus(_Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job(_Entry):
+class Job(Entry):
     """A job among several. Times are seconds."""
 
     name: str
@@ -69,7 +73,7 @@ class Job(_Entry):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class System(_Entry):
+class System(Entry):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
     name: str
@@ -182,9 +186,5 @@ class System(_Entry):
             "classes": tuple(ClassOfNpus.of(each) for each in entry["classes"]),
             "jobs": tuple(Job.of(each) for each in entry["jobs"]),
             "exposed_by_collective": tuple(Exposure.of(each) for each in entry["exposed_by_collective"]),
-            "link_classes": tuple(entry["link_classes"]),
-            "warnings": tuple(entry["warnings"]),
         }
-        if entry.get("groups") is not None:
-            made["groups"] = tuple(entry["groups"])
         return cls.of(entry, **made, tables=tables)

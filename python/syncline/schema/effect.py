@@ -501,7 +501,8 @@ class Uses:
 
 def is_brought(origin: Origin) -> bool:
     """Whether a value came with an endpoint that was named on the command line."""
-    return not BROUGHT.isdisjoint((origin.file, origin.path))
+    by_argument = (origin.file, origin.path) == ("arguments", "endpoint")  # of a single collective
+    return by_argument or not BROUGHT.isdisjoint((origin.file, origin.path))
 
 
 def written(tree: Node, path: tuple[str, ...]) -> Node | None:
