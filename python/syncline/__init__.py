@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from syncline.api.collectives import Collective, collective
     from syncline.api.experiment import Experiment
     from syncline.api.runs import Run, read
+    from syncline.api.schedules import Verification, verify
     from syncline.api.study import Check, Study, check, load, run
     from syncline.api.systems import System
     from syncline.api.tables import Table
@@ -37,12 +38,14 @@ __all__ = [
     "Study",
     "System",
     "Table",
+    "Verification",
     "__version__",
     "check",
     "collective",
     "load",
     "read",
     "run",
+    "verify",
 ]
 
 _MODULES = {
@@ -57,11 +60,13 @@ _MODULES = {
     "Study": "api.study",
     "System": "api.systems",
     "Table": "api.tables",
+    "Verification": "api.schedules",
     "check": "api.study",
     "collective": "api.collectives",
     "load": "api.study",
     "read": "api.runs",
     "run": "api.study",
+    "verify": "api.schedules",
 }
 """The module of each public name; none of them is the name of a module of the package."""
 
