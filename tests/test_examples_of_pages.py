@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -45,3 +46,16 @@ def test_the_search_of_the_page_on_search(syncline_command: Callable[..., Ended]
     experiment = block("search.md", "search:").partition("search:")[0]
     experiment = experiment.replace("nodes=128", "nodes=8").replace("1536", "16")
     checked(syncline_command, experiment + "parallel: {tensor: 8, pipeline: 8, micro_batch: 1, sequence: true}\n")
+
+
+def test_the_examples_of_the_page_on_python(capsys: pytest.CaptureFixture[str]) -> None:
+    """One after the other, as a reader would type them."""
+    page = (PAGES / "python.md").read_text(encoding="utf-8")
+    blocks: list[str] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) >= 5
+    names: dict[str, Any] = {}
+    for text in blocks:
+        exec(text, names)
+    assert {"seed", "topology"} <= set(capsys.readouterr().out.split())
+    assert names["verification"].verified
+    assert names["page"].startswith("<!DOCTYPE html>")

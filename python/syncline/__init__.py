@@ -1,17 +1,85 @@
 """Syncline: what a training iteration costs on a fabric, and what its communication waits for.
 
-The package describes experiments, runs them on the engine (`syncline._core`) and reports on them. It
-computes no physics itself. Importing it is cheap; everything heavy is imported where it is used.
+    import syncline
+
+    run = syncline.run("ace/resnet50", set={"training.iterations": 4})
+    run.systems["ACE"].iteration_time_s
+
+The package describes experiments, runs them on the engine (`syncline._core`) and reports on them. It computes no
+physics itself. Importing it is cheap; everything heavy is imported where it is used.
 """
 
 from __future__ import annotations
 
-__all__ = ["__version__"]
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from syncline.api.collectives import Collective, collective
+    from syncline.api.experiment import Experiment
+    from syncline.api.runs import Run, read
+    from syncline.api.schedules import Verification, verify
+    from syncline.api.study import Check, Study, check, load, run
+    from syncline.api.systems import System
+    from syncline.api.tables import Table
+    from syncline.errors import InputError, Problem, SimulationFailedError
+    from syncline.runner import Standing
+
+    __version__: str
+
+__all__ = [
+    "Check",
+    "Collective",
+    "Experiment",
+    "InputError",
+    "Problem",
+    "Run",
+    "SimulationFailedError",
+    "Standing",
+    "Study",
+    "System",
+    "Table",
+    "Verification",
+    "__version__",
+    "check",
+    "collective",
+    "load",
+    "read",
+    "run",
+    "verify",
+]
+
+_MODULES = {
+    "Check": "api.study",
+    "Collective": "api.collectives",
+    "Experiment": "api.experiment",
+    "InputError": "errors",
+    "Problem": "errors",
+    "Run": "api.runs",
+    "SimulationFailedError": "errors",
+    "Standing": "runner",
+    "Study": "api.study",
+    "System": "api.systems",
+    "Table": "api.tables",
+    "Verification": "api.schedules",
+    "check": "api.study",
+    "collective": "api.collectives",
+    "load": "api.study",
+    "read": "api.runs",
+    "run": "api.study",
+    "verify": "api.schedules",
+}
+"""The module of each public name; none of them is the name of a module of the package."""
 
 
-def __getattr__(name: str) -> str:
-    """Looks the version up when it is asked for: package metadata is slow to read."""
-    if name == "__version__":
+def __getattr__(name: str) -> Any:
+    """Looks public names up when they are asked for."""
+    if name in _MODULES:
+        from importlib import import_module
+
+        found = getattr(import_module(f"syncline.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found
+    if name == "__version__":  # package metadata is slow to read
         from importlib.metadata import PackageNotFoundError, version
 
         try:
@@ -21,3 +89,7 @@ def __getattr__(name: str) -> str:
 
             return _core.version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

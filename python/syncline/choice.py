@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from syncline import facts, trials, tuning
+from syncline import facts, runner, trials, tuning
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
@@ -38,12 +38,13 @@ _lock = threading.Lock()
 _settled: dict[str, tuple[Variant, Choice]] = {}
 
 
-def settled(study: Study) -> Study:
-    """The study with every `auto` replaced by what it stands for, and sizes of slices found where that is asked for.
+def settled(study: Study, watch: runner.Watch | None = None) -> Study:
+    """The study with every `auto` replaced by what it stands for, and sizes of slices found where that is asked for;
+    `watch` hears how far the trials of algorithms are.
 
     Raises [`InputError`] where nothing is possible.
     """
-    variants = tuple(tuning.settled(_settled_variant(variant)) for variant in study.variants)
+    variants = tuple(tuning.settled(_settled_variant(variant, watch)) for variant in study.variants)
     return replace(study, variants=variants)
 
 
@@ -70,14 +71,14 @@ def _unplanned(experiment: Experiment) -> list[str]:
     return [kind for kind in kinds_of(experiment.workload) if experiment.plan_of(kind) is None]
 
 
-def _settled_variant(variant: Variant) -> Variant:
+def _settled_variant(variant: Variant, watch: runner.Watch | None) -> Variant:
     if not variant.experiment.has_open_algorithms:
         return variant
     described = variant.experiment.model_dump(mode="json", exclude={"name", "description", "calibration", "output"})
-    key = json.dumps([described, variant.astra_text, variant.experiment.contents, variant.seed])
+    key = json.dumps([described, variant.astra_text, variant.experiment.contents, variant.seed, variant.memory_limit])
     with _lock:
         if key not in _settled:
-            _settled[key] = _choose(variant)
+            _settled[key] = _choose(variant, watch)
         chosen, choice = _settled[key]
         collective = chosen.experiment.collective
         experiment = variant.experiment.model_copy(update={"collective": collective})
@@ -101,7 +102,7 @@ class _Slot:
         return replace(variant, experiment=experiment.model_copy(update={"collective": collective}))
 
 
-def _choose(variant: Variant) -> tuple[Variant, Choice]:
+def _choose(variant: Variant, watch: runner.Watch | None) -> tuple[Variant, Choice]:
     """The variant with every algorithm chosen, one after the other; the first of several is looked at again at the end,
     for it was chosen for all kinds.
     """
@@ -116,7 +117,7 @@ def _choose(variant: Variant) -> tuple[Variant, Choice]:
     entries: dict[str | None, list[dict[str, Any]]] = {}
     for slot in slots:
         named = [(name, slot.filled(variant, name)) for name in candidates(variant.experiment, slot.kind)]
-        found, how = _compared(named, trials.WORK // len(slots))
+        found, how = _compared(named, trials.WORK // len(slots), watch)
         ranked = _ranked(found)
         if not ranked:
             raise _nothing_possible(variant, slot, found)
@@ -138,7 +139,9 @@ def _nothing_possible(variant: Variant, slot: _Slot, found: Sequence[Candidate])
     return InputError(everywhere or [replace(asked, message=f"{asked.message}: {reasons}")])
 
 
-def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[Candidate], str]:
+def _compared(
+    variants: Sequence[tuple[str, Variant]], work: int, watch: runner.Watch | None
+) -> tuple[list[Candidate], str]:
     """The candidates with their times, and where these are from. Trials on the backend of the experiment may cost so
     much work, those on a cheaper one a quarter of what those before it may.
     """
@@ -152,7 +155,8 @@ def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[
         wanted = {c.name for c in found if c is best or _is_open(c)}
         taken = [(name, variant) for name, variant in variants if best is None or name in wanted]
         entries = [(name, _on(trials.unwatched(variant), network)) for name, variant in taken]
-        raced = trials.race([trials.previewed(name, variant) for name, variant in entries], work, charged=charged)
+        looked_at = [trials.previewed(name, variant) for name, variant in entries]
+        raced = trials.race(looked_at, work, charged=charged, watch=watch)
         work //= 4
         if best is not None:
             found = _supplemented(found, raced, best)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import codecs
 import math
+import numbers
 import re
 from collections.abc import Iterator
+from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final, TypeAlias
 
 import yaml
@@ -24,6 +26,9 @@ from syncline.errors import InputError, Problem, shown
 MAX_BYTES: Final = 256 * 1024
 MAX_DEPTH: Final = 24
 MAX_DIGITS: Final = 30
+MAX_VALUES: Final = MAX_BYTES
+"""A file cannot have more values than bytes, and what a program hands over shall not have more either."""
+VALUES_ACCEPTED: Final = "text, a number, true, false, nothing, a list or a mapping"
 
 Plain: TypeAlias = "bool | int | float | str | list[Plain] | dict[str, Plain] | None"
 
@@ -144,6 +149,86 @@ def read(text: str, file: str) -> Node:
     return node
 
 
+def of_value(value: object, origin: Origin) -> Node:
+    """The tree of a value that a program hands over: mappings, lists and tuples of text, numbers, truth values and
+    nothing, as a file has them. Text stays text, and paths are text.
+
+    Raises [`InputError`] with everything that no file could say, at its place: keys that are not text, numbers that are
+    not finite, objects of other types, more values than a file holds, or mappings within each other without end.
+    """
+    reader = _ValueReader()
+    node = reader.node(value, origin, 0)
+    if reader.problems:
+        raise InputError(reader.problems)
+    return node
+
+
+@dataclass(slots=True)
+class _ValueReader:
+    """Makes nodes of values, and remembers what is wrong with them."""
+
+    problems: list[Problem] = field(default_factory=list)
+    values: int = 0
+
+    def node(self, value: object, at: Origin, depth: int) -> Node:
+        self.values += 1
+        if depth > MAX_DEPTH:
+            raise InputError([*self.problems, at.problem(f"nested deeper than {MAX_DEPTH} levels")])
+        if self.values > MAX_VALUES:
+            raise InputError([*self.problems, at.problem(f"there are more than {MAX_VALUES} values up to here")])
+        if isinstance(value, AnyMapping):
+            return self._mapping(value, at, depth)
+        if isinstance(value, list | tuple):
+            items = (self.node(item, at.below(i, None), depth + 1) for i, item in enumerate(value))
+            return Sequence(list(items), at)
+        return Scalar(self._scalar(value, at), at)
+
+    def _mapping(self, value: AnyMapping[object, object], at: Origin, depth: int) -> Mapping:
+        entries: dict[str, Node] = {}
+        for key, entry in value.items():
+            if not isinstance(key, str) or not key or _is_broken(key):
+                self.problems.append(at.problem("a key must be text", repr(key)))
+                continue
+            entries[str(key)] = self.node(entry, at.below(key, None), depth + 1)
+        return Mapping(entries, at)
+
+    def _scalar(self, value: object, at: Origin) -> bool | int | float | str | None:
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str | PurePath):
+            text = str(value)
+            if _is_broken(text):
+                self.problems.append(at.problem("this is not legal text: half a character"))
+                return ""
+            return text
+        if isinstance(value, numbers.Integral):  # numbers of NumPy included
+            if abs(int(value)) >= 10**MAX_DIGITS:
+                self.problems.append(at.problem(f"this number has more than {MAX_DIGITS} digits"))
+                return 0
+            return int(value)
+        if isinstance(value, numbers.Real):
+            return self._float(value, at)
+        kind = type(value).__name__
+        message = f"a value of the type {kind} cannot be written in a file"
+        self.problems.append(at.problem(message, None, VALUES_ACCEPTED))
+        return None
+
+    def _float(self, value: numbers.Real, at: Origin) -> float:
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+        self.problems.append(at.problem("this is not a finite number", repr(value)))
+        return 0.0
+
+
+def _is_broken(text: str) -> bool:
+    """Whether text has half a character, which no file can hold."""
+    return not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text)
+
+
 def scalar(text: str) -> bool | int | float | str | None:
     """The value of a plain scalar."""
     if text in _WORDS:
@@ -186,7 +271,7 @@ class _Reader:
         if tag is not None:
             self._refuse(event, f"tags such as {shown(tag)} are not accepted", origin)
         if isinstance(event, yaml.ScalarEvent):
-            if not event.value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in event.value):
+            if _is_broken(event.value):
                 self._refuse(event, "this is not legal text: half a character", origin)
                 return Scalar("", origin)
             return Scalar(scalar(event.value) if event.implicit[0] else event.value, origin)

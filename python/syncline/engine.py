@@ -259,7 +259,7 @@ def _request(variant: Variant, *, steady: bool = False) -> str:
     except planned.TreesError as error:
         raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
     specified["output"]["steady"] = steady and not isinstance(variant.experiment.workload, JobsWorkload)
-    return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit()})
+    return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit(variant.memory_limit)})
 
 
 def _defect(error: BaseException, request: str) -> BaseException:
@@ -307,7 +307,7 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
         changed = variant.experiment.model_copy(update={"collective": collective.model_copy(update=update)})
         try:
             asked = specification(changed, variant.astra_text)
-            _core.check(json.dumps(asked | {"memory_limit_bytes": min(LOOK_BYTES, memory.limit())}))
+            _core.check(json.dumps(asked | {"memory_limit_bytes": min(LOOK_BYTES, memory.limit(variant.memory_limit))}))
         except (_core.SpecError, planned.TreesError):
             return False
         return True

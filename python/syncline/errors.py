@@ -10,6 +10,10 @@ import difflib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from syncline.api.runs import Run
 
 SHOWN_VALUE_LENGTH = 60
 UNKNOWN_KEY = "this key is not known"
@@ -57,7 +61,11 @@ class InputError(Exception):
 
 
 class SimulationFailedError(Exception):
-    """A simulation started and could not be finished."""
+    """A simulation started and could not be finished; `run` has what came of the others, if there were any."""
+
+    def __init__(self, message: str, *, run: Run | None = None) -> None:
+        super().__init__(message)
+        self.run = run
 
 
 class EngineDefectError(SimulationFailedError):

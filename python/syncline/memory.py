@@ -34,18 +34,22 @@ def set_limit(text: str) -> None:
     os.environ[VARIABLE] = text
 
 
-def limit() -> int:
-    """Bytes that a simulation may take. Raises [`InputError`] where the environment names no size."""
+def limit(given: int | None = None) -> int:
+    """Bytes that a simulation may take: those that are `given`, if any are. Raises [`InputError`] where the environment
+    names no size.
+    """
     text = os.environ.get(VARIABLE)
     # What is left of the address space changes as the process grows; there is no more, whatever is given.
     left = [int(SHARE * rest) for rest in _address_space_left()]
+    if given is not None:
+        return min([given, *left])
     return min([int(SHARE * available()) if text is None else _read(text, VARIABLE), *left])
 
 
-def at_once(threads: int | None, needed: Iterable[int]) -> int:
-    """Simulations that may run side by side, if each may need as much as the largest."""
+def at_once(threads: int | None, needed: Iterable[int], given: int | None = None) -> int:
+    """Simulations that may run side by side, if each may need as much as the largest; `given` as in [`limit`]."""
     most = threads or os.cpu_count() or 1
-    return max(1, min(most, limit() // max([1, *needed])))
+    return max(1, min(most, limit(given) // max([1, *needed])))
 
 
 def peak() -> int:

@@ -25,8 +25,25 @@ POLL_S = 0.1
 
 T = TypeVar("T")
 
-quiet = False
-"""No progress even on a terminal (`-q`)."""
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far several simulations are."""
+
+    done: int
+    """Simulations that are finished."""
+    total: int
+    """All of them."""
+    waiting: tuple[str, ...]
+    """The names of those that are not finished, in their order."""
+    elapsed_s: float
+    """Seconds since the first of them began."""
+    is_over: bool = False
+    """Whether this is the last that is heard: all are finished, or an error has ended them."""
+
+
+Watch = Callable[[Standing], None]
+"""Hears of progress, on the thread that waits for the simulations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +93,11 @@ def run_all(
     *,
     steady: bool = False,
     prepared: Sequence[Prepared | None] | None = None,
+    watch: Watch | None = None,
 ) -> Outcomes:
     """Simulates the variants, `threads` at once, and calls `finished` on this thread after each; with `steady` each
     says what one more iteration costs. `prepared`: by variant, what of it has been set up already, with that `steady`.
+    `watch` hears how far they are.
     """
     outcomes: list[Outcome] = []
     interrupted = False
@@ -88,7 +107,7 @@ def run_all(
         for index, (v, kept) in enumerate(zip(variants, set_up, strict=True))
     ]
     try:
-        for outcome in concurrently(tasks, threads):
+        for outcome in concurrently(tasks, threads, watch):
             outcomes.append(outcome)
             if finished is not None:
                 finished(outcome)
@@ -97,15 +116,19 @@ def run_all(
     return Outcomes(sorted(outcomes, key=lambda o: o.index), interrupted)
 
 
-def concurrently(tasks: Sequence[tuple[str, Callable[[], T]]], threads: int | None = None) -> Iterator[T]:
-    """What the named tasks return, as they end. An exception of a task is raised here."""
+def concurrently(
+    tasks: Sequence[tuple[str, Callable[[], T]]], threads: int | None = None, watch: Watch | None = None
+) -> Iterator[T]:
+    """What the named tasks return, as they end; `watch` hears how far they are. An exception of a task is raised here,
+    and so is one of `watch`.
+    """
     pending: queue.SimpleQueue[tuple[str, Callable[[], T]]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
     for task in tasks:
         pending.put(task)
     for _ in range(min(threads or os.cpu_count() or 1, len(tasks))):
         threading.Thread(target=_work, args=(pending, done), daemon=True).start()
-    with Progress([name for name, _ in tasks]) as progress:
+    with Progress([name for name, _ in tasks], watch) as progress:
         left = len(tasks)
         try:
             while left:
@@ -156,30 +179,47 @@ def _drain(pending: queue.SimpleQueue[tuple[str, Callable[[], T]]]) -> None:
 
 
 class Progress:
-    """A line on standard error that says what is going on, if standard error is a terminal."""
+    """Counts what is finished, and says so."""
 
-    def __init__(self, names: Sequence[str]) -> None:
+    def __init__(self, names: Sequence[str], watch: Watch | None) -> None:
         self._waiting = list(names)
         self._total = len(names)
         self._began = time.monotonic()
-        self._shown = sys.stderr.isatty() and not quiet
+        self._watch = watch
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self._say(is_over=True)
 
     def tick(self) -> None:
         """Says how far things are."""
-        if self._shown:
-            done = self._total - len(self._waiting)
-            text = f"{done}/{self._total} done, {time.monotonic() - self._began:.0f} s"
-            waiting = ", ".join(self._waiting[:4]) + (", ..." if len(self._waiting) > 4 else "")
-            print(f"\r\x1b[K{text}; to come: {waiting}", end="", file=sys.stderr, flush=True)
+        self._say()
 
     def finished(self, name: str) -> None:
         """A simulation ended."""
         self._waiting.remove(name)
-        self.tick()
+        self._say()
+
+    def _say(self, *, is_over: bool = False) -> None:
+        if self._watch is not None:
+            done, elapsed_s = self._total - len(self._waiting), time.monotonic() - self._began
+            self._watch(Standing(done, self._total, tuple(self._waiting), elapsed_s, is_over))
+
+
+def on_terminal(*, quiet: bool = False) -> Watch | None:
+    """What shows progress as a line on standard error; nothing if that is no terminal, or where it is to be `quiet`."""
+    return _line if sys.stderr.isatty() and not quiet else None
+
+
+def _line(standing: Standing) -> None:
+    text = "" if standing.is_over else said(standing)
+    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def said(standing: Standing) -> str:
+    """How far simulations are, in a line."""
+    waiting = ", ".join(standing.waiting[:4]) + (", ..." if len(standing.waiting) > 4 else "")
+    text = f"{standing.done}/{standing.total} done, {standing.elapsed_s:.0f} s"
+    return f"{text}; to come: {waiting}" if waiting else text

@@ -114,11 +114,13 @@ def refused(candidate: Candidate, error: InputError) -> Candidate:
     return replace(candidate, preview=None, basis=Basis.REFUSED, refused=error, reason=said)
 
 
-def race(candidates: Sequence[Candidate], work: int = WORK, *, charged: bool = False) -> list[Candidate]:
+def race(
+    candidates: Sequence[Candidate], work: int = WORK, *, charged: bool = False, watch: runner.Watch | None = None
+) -> list[Candidate]:
     """The candidates, with what is known of their times, in the order in which they came.
 
     `work`: what all of them together may cost. `charged`: a time is at least what the busiest link needs, for a backend
-    that lets links carry any number of messages at once.
+    that lets links carry any number of messages at once. `watch` hears how far the trials are.
     """
     runners = [candidate for candidate in candidates if candidate.preview is not None]
     if not runners:
@@ -126,7 +128,8 @@ def race(candidates: Sequence[Candidate], work: int = WORK, *, charged: bool = F
     left = work
     glance = max(1, left // (GLANCES * len(runners)))
     found: dict[str, Candidate] = {}
-    for look in _concurrently([(c, partial(_glanced, c, glance, charged=charged)) for c in _affordable(runners, left)]):
+    glances = [(c, partial(_glanced, c, glance, charged=charged)) for c in _affordable(runners, left)]
+    for look in _concurrently(glances, watch):
         found[look.candidate.name] = look.candidate
         left -= look.work
     waiting = sorted((c for c in found.values() if c.basis in OPEN), key=_promise)
@@ -137,7 +140,7 @@ def race(candidates: Sequence[Candidate], work: int = WORK, *, charged: bool = F
             break
         together = [c for c in waiting[at : at + AT_ONCE] if _may_beat(c, best) and not _hopeless(c, best, most_work)]
         limits = (NO_LIMIT if best is None else best, left // max(1, len(together)))
-        for look in _concurrently([(c, partial(_tried, c, limits, charged=charged)) for c in together]):
+        for look in _concurrently([(c, partial(_tried, c, limits, charged=charged)) for c in together], watch):
             found[look.candidate.name] = look.candidate
             left -= look.work
     return [found.get(candidate.name, candidate) for candidate in candidates]
@@ -195,11 +198,12 @@ def _hopeless(candidate: Candidate, best: int | None, work: int) -> bool:
     return needed > HOPELESS * work
 
 
-def _concurrently(tasks: Sequence[tuple[Candidate, partial[_Look]]]) -> list[_Look]:
+def _concurrently(tasks: Sequence[tuple[Candidate, partial[_Look]]], watch: runner.Watch | None) -> list[_Look]:
     """What the tasks about candidates return, in their order; as many at once as memory has room for."""
     place = {candidate.name: index for index, (candidate, _) in enumerate(tasks)}
-    threads = memory.at_once(None, (c.preview.memory_bytes for c, _ in tasks if c.preview is not None))
-    looks = runner.concurrently([(candidate.name, task) for candidate, task in tasks], threads)
+    needed = (c.preview.memory_bytes for c, _ in tasks if c.preview is not None)
+    threads = memory.at_once(None, needed, tasks[0][0].variant.memory_limit if tasks else None)
+    looks = runner.concurrently([(candidate.name, task) for candidate, task in tasks], threads, watch)
     return sorted(looks, key=lambda look: place[look.candidate.name])
 
 

@@ -41,7 +41,7 @@ def table(kind: str, machine: str, gpus: str | None, sizes: Sequence[int], seed:
         for size in sizes
     ]
     engine.preview(first)  # says what is wrong before anything runs
-    outcomes = runner.run_all(variants)
+    outcomes = runner.run_all(variants, watch=runner.on_terminal())
     outcomes.raise_if_refused()
     for name, message in outcomes.failures:
         raise SimulationFailedError(f"{name}: {message}")

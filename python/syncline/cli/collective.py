@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from syncline.cli import options, single
-
-if TYPE_CHECKING:
-    from syncline.schema.load import Variant
 
 
 def collective(
@@ -79,43 +75,25 @@ def collective(
         fold=fold,
     )
     problems = options.common_problems(threads=threads, seed=seed)
-    study, assumed = single.load(flags, problems, set_)
-    _refuse_captures(study.variants[0])
+    settings = options.settings(set_, (), problems, seed=seed)
 
-    from syncline import engine, estimate, results, runner
+    from syncline import runner
+    from syncline.api import single as described
 
-    runner.quiet = quiet
-    began = time.monotonic()
-    study = options.settled(study.seeded(seed))
-    variant = study.variants[0]
-    expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
-    options.warn(estimate.warning(kind, expected), quiet=quiet)
-    outcomes = runner.run_all(study.variants, 1)
-    outcomes.raise_if_refused()
-    for _, message in outcomes.failures:
+    finished = described.run(
+        flags,
+        settings,
+        watch=runner.on_terminal(quiet=quiet),
+        warn=lambda warning: options.warn(warning, quiet=quiet),
+    )
+    for _, message in finished.outcomes.failures:
         print(f"the simulation failed: {message}", file=sys.stderr)
-    if not outcomes.results:
-        if outcomes.interrupted:
+    if finished.document is None:
+        if finished.outcomes.interrupted:
             print("interrupted", file=sys.stderr)
-        return 130 if outcomes.interrupted else 1
-    variant, result = outcomes.results[0]
-    warnings = [*study.warnings, *result.summary["warnings"]]
-    seen = {variant.name: result.summary}
-    document = results.document([variant], seed=seed, status="complete", warnings=warnings, seen=seen)
-    document["assumptions"] = assumed + document["assumptions"]
-    document |= results.collective_fields(variant, result)
-    document["cost"] = results.cost(time.monotonic() - began, [result])
-    _print(document, json=json, quiet=quiet, verbose=verbose)
+        return 130 if finished.outcomes.interrupted else 1
+    _print(finished.document, json=json, quiet=quiet, verbose=verbose)
     return 0
-
-
-def _refuse_captures(variant: Variant) -> None:
-    if getattr(variant.experiment.network, "capture", None):
-        from syncline.errors import InputError
-
-        message = "this command writes no files, so captures have no place"
-        accepted = "an experiment with network.capture, or run --pcap"
-        raise InputError([variant.problem(("network", "capture"), message, accepted)])
 
 
 def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:

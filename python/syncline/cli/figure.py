@@ -47,13 +47,11 @@ def figure(
     Writes NAME.svg, NAME.png, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the table and
     the journal of each sweep. Simulations in the journal are not run again.
     """
-    from syncline import runner
     from syncline.errors import InputError
 
     problems = options.common_problems(threads=threads, seed=seed)
     began = time.monotonic()
     described = options.load(problems, None, lambda _: _read(file))
-    runner.quiet = quiet
     work = _Work(described, out, threads, seed, quiet=quiet)
     try:
         work.prepare()
@@ -154,7 +152,7 @@ class _Work:
         options.warn(estimate.warning_of_many("the runs of the figure", each, self.threads), quiet=self.quiet)
         try:
             tasks = [(f"{run} {name}", partial(_one, (run, name), v)) for (run, name), v in self.runs.items()]
-            self.results |= dict(runner.concurrently(tasks, self.threads))
+            self.results |= dict(runner.concurrently(tasks, self.threads, runner.on_terminal(quiet=self.quiet)))
         except KeyboardInterrupt:
             return False
         return True

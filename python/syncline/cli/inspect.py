@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -116,35 +115,13 @@ def _is_folder(results: Path) -> bool:
 
 def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str, Any]]:
     """The page of a run, its place, and what it is about."""
-    from syncline import rundir
-    from syncline.errors import command_line, did_you_mean, one_of
-    from syncline.report import html
+    from syncline.api import runs
+    from syncline.api.arguments import FLAGS
 
-    document, tables, command = rundir.read(directory)
-    if baseline is not None:
-        names = [str(run.get("name")) for run in document["runs"]]
-        if baseline not in names:
-            message = f"there is no such variant{did_you_mean(baseline, names)}"
-            raise command_line("--baseline", baseline, message, one_of(names))
-        document["baseline"] = baseline
-    about = {key: document.get(key) for key in ("version", "status", "name")}
-    page = html.build(document, tables, command, _trees(directory, tables))
-    return page, directory / "report.html", {**about, "of": "run", "variants": list(tables)}
-
-
-def _trees(directory: Path, finished: Collection[str]) -> str:
-    """Sections on the trees of a run, which are found again from what was run; none where that cannot be read."""
-    from syncline import rundir
-    from syncline.errors import InputError
-    from syncline.schema import load
-    from syncline.trees import of_runs
-
-    path = directory / rundir.RESOLVED
-    try:
-        study = load.load_file(path, str(path))
-    except InputError:
-        return ""
-    return of_runs.sections(variant for variant in study.variants if variant.name in finished)
+    run = runs.read_directory(directory)
+    about = {key: run.document.get(key) for key in ("version", "status", "name")}
+    page = runs.page(run, baseline, FLAGS)
+    return page, directory / "report.html", {**about, "of": "run", "variants": run.finished}
 
 
 def _of_sweep(file: Path) -> tuple[str, Path, dict[str, Any]]:

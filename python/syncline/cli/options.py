@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from syncline.errors import InputError, Problem, command_line
+from syncline.api import arguments
+from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from syncline.document import Plain
     from syncline.schema.load import Study
     from syncline.schema.merge import Override
-
-MAX_THREADS: Final = 1024
 
 T = TypeVar("T")
 
@@ -106,16 +105,13 @@ Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="List what was as
 
 def common_problems(*, threads: int | None = None, seed: int = 0, ray: str | None = None) -> list[Problem]:
     """What is wrong with flags that most commands have."""
-    problems: list[InputError] = []
-    if threads is not None and not 1 <= threads <= MAX_THREADS:
-        problems.append(command_line("--threads", threads, "this is out of range", f"1 to {MAX_THREADS}"))
-    if not 0 <= seed < 2**63:
-        problems.append(command_line("--seed", seed, "this is out of range", f"0 to {2**63 - 1}"))
+    problems = arguments.common_problems(arguments.FLAGS, seed=seed, threads=threads)
     if ray is not None:
         from syncline.sweep import remote
 
-        problems += [error for error in (remote.missing(ray),) if error is not None]
-    return [problem for error in problems for problem in error.problems]
+        error = remote.missing(ray)
+        problems += [] if error is None else error.problems
+    return problems
 
 
 def collected(problems: list[Problem], read: Callable[[], T]) -> T | None:
@@ -127,19 +123,26 @@ def collected(problems: list[Problem], read: Callable[[], T]) -> T | None:
         return None
 
 
-def load(problems: Sequence[Problem], settings: Sequence[str] | None, read: Callable[[Sequence[Override]], T]) -> T:
-    """What `read` makes of the `--set` flags. Raises one [`InputError`] with its problems, those of the flags
-    and `problems`.
-    """
+def overrides(settings: Sequence[str] | None) -> tuple[list[Override], list[Problem]]:
+    """What the `--set` flags change, and what is wrong with them."""
     from syncline.schema.merge import parse_override
 
-    found = list(problems)
     parsed: list[Override] = []
+    problems: list[Problem] = []
     for setting in settings or ():
         try:
             parsed.append(parse_override(setting))
         except InputError as error:
-            found += error.problems
+            problems += error.problems
+    return parsed, problems
+
+
+def load(problems: Sequence[Problem], settings: Sequence[str] | None, read: Callable[[Sequence[Override]], T]) -> T:
+    """What `read` makes of the `--set` flags. Raises one [`InputError`] with its problems, those of the flags
+    and `problems`.
+    """
+    parsed, wrong = overrides(settings)
+    found = [*problems, *wrong]
     try:
         loaded = read(parsed)
     except InputError as error:
@@ -155,11 +158,11 @@ def warn(warning: str | None, *, quiet: bool) -> None:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
-def settled(study: Study) -> Study:
+def settled(study: Study, *, quiet: bool = False) -> Study:
     """The study with algorithms chosen where that was left open."""
-    from syncline import choice
+    from syncline import choice, runner
 
-    return choice.settled(study)
+    return choice.settled(study, runner.on_terminal(quiet=quiet))
 
 
 def forced(
@@ -173,48 +176,35 @@ def forced(
     padding: str | None,
     pcap: Sequence[str] | None = None,
 ) -> list[Override]:
-    """Flags that hold for every variant, whatever the file says."""
-    from syncline.schema.merge import parse_override
+    """Flags that hold for every variant, whatever the file says. Words are read as in a file."""
+    from syncline import document
 
-    settings: list[tuple[str, str]] = []
-    if endpoint is not None:
-        settings += [(f"endpoint.{key}={value}", "--endpoint") for key, value in given_endpoint(endpoint).items()]
-    if backend is not None:
-        settings.append((f"network.backend={backend}", "--backend"))
-    if algorithm is not None:
-        settings.append((f"collective.algorithm={algorithm}", "--algorithm"))
-    if chunk is not None:
-        settings.append((f"collective.chunk={chunk}", "--chunk"))
-    if inflight is not None:
-        settings.append((f"collective.inflight={inflight}", "--inflight"))
-    if padding is not None:
-        settings.append((f"collective.padding={padding}", "--padding"))
-    if fold is not None:
-        settings.append((f"fold={fold}", "--fold"))
-    captured = [] if not pcap else [listed_override(("network", "capture"), pcap, "--pcap")]
-    return [*(parse_override(setting, label) for setting, label in settings), *captured]
+    def written(text: str | None) -> Plain:
+        return None if text is None else document.scalar(text.strip())
+
+    return arguments.forced_overrides(
+        arguments.FLAGS,
+        chunk=written(chunk),
+        inflight=inflight,
+        endpoint=endpoint,
+        algorithm=written(algorithm),
+        backend=written(backend),
+        fold=written(fold),
+        padding=written(padding),
+        pcap=pcap,
+    )
 
 
-def listed_override(path: tuple[str, ...], values: Sequence[str], label: str) -> Override:
-    """What a flag that may be repeated changes of an experiment file: a list."""
-    from syncline.document import Origin, Scalar
-    from syncline.document import Sequence as Items
-    from syncline.schema.merge import Override
-
-    origin = Origin("command line", None, label)
-    return Override(path, Items([Scalar(value, origin) for value in values], origin))
-
-
-def baseline_override(name: str) -> Override:
-    """What `--baseline NAME` changes of an experiment file."""
-    from syncline.document import Origin, Scalar
-    from syncline.schema.merge import Override
-
-    return Override(("baseline",), Scalar(name, Origin("command line", None, "--baseline")))
-
-
-def given_endpoint(name: str) -> dict[str, Plain]:
-    """The parameters of an endpoint that is given by name; the schema refuses names that it does not know."""
-    from syncline import profiles
-
-    return dict(profiles.ENDPOINTS.get(name, {"kind": name}))
+def settings(
+    set_: Sequence[str] | None,
+    forced: Sequence[Override],
+    problems: Sequence[Problem],
+    *,
+    seed: int,
+    threads: int | None = None,
+    baseline: str | None = None,
+) -> arguments.Settings:
+    """What the flags ask for beside an experiment."""
+    changes, wrong = overrides(set_)
+    named = [] if baseline is None else [arguments.baseline_override(baseline, arguments.FLAGS)]
+    return arguments.Settings((*changes, *named), tuple(forced), seed, threads, problems=(*problems, *wrong))

@@ -79,7 +79,6 @@ def reproduce(
     from syncline.reproduce.kept import Kept
     from syncline.reproduce.runs import Runs, estimated
 
-    runner.quiet = quiet
     began = time.monotonic()
     kept = None if keep is None else Kept(keep)
     if kept is not None:
@@ -93,7 +92,7 @@ def reproduce(
     takes = estimated(lambda ahead: work(ahead, ahead), seed, kept)
     options.warn(estimate.warning_of_many("the claims", takes, threads), quiet=quiet)
     tasks = work(runs, confirming)
-    for _ in runner.concurrently(tasks, threads):
+    for _ in runner.concurrently(tasks, threads, runner.on_terminal(quiet=quiet)):
         pass
     findings = sources.findings(selected, runs)
     tables_found = [experiments.table(experiment, runs) for experiment in chosen]

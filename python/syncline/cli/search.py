@@ -57,7 +57,6 @@ def search(
     All candidates get a lower bound and an estimate. The best by estimate are simulated; one whose bound is no better
     than the best simulated time is not.
     """
-    from syncline import runner
     from syncline.errors import command_line
     from syncline.search import run, space, table
     from syncline.sweep import run as sweeps
@@ -74,7 +73,6 @@ def search(
         what="the table of a search",
         formats=table.FORMATS,
     )
-    runner.quiet = True
     began = time.monotonic()
     described = options.load(problems, set_, lambda overrides: _read(file, overrides))
     found = run.predicted(described, space.candidates(described))

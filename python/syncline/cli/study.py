@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,14 +12,9 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
-    from syncline.engine import Prepared
-    from syncline.errors import Problem
-    from syncline.preview import Preview
     from syncline.results import Document
     from syncline.rundir import RunDirectory
-    from syncline.runner import Outcome, Outcomes
     from syncline.schema.load import Study
-    from syncline.schema.merge import Override
 
 Experiment = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a study's name.")]
 
@@ -79,33 +72,31 @@ def run(
         padding=padding,
         pcap=pcap,
     )
-    study, looks = _load(experiment, set_, forced, problems, seed=seed, baseline=baseline, quiet=quiet)
+    settings = options.settings(set_, forced, problems, seed=seed, threads=threads, baseline=baseline)
 
-    from syncline import estimate, memory, runner
+    from syncline import runner
+    from syncline.api import simulate, sources
     from syncline.rundir import RunDirectory
 
-    directory = None if out is None else RunDirectory(out, study, _command(), seed)
-    if directory is not None:
-        directory.check()
-    expected = [estimate.of_variant(variant, *look) for variant, look in zip(study.variants, looks, strict=True)]
-    for variant, each in zip(study.variants, expected, strict=True):
-        options.warn(estimate.warning(variant.name, each), quiet=quiet)
-    threads = memory.at_once(threads, (each.memory_bytes for each in expected))
-    began = time.monotonic()
-    prepared = [kept for _, kept in looks]
-    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True, prepared=prepared)
-    document = _document(study, outcomes, seed, time.monotonic() - began)
-    if directory is not None and outcomes.refused and not outcomes.results:
-        directory.leave()
-    elif directory is not None:
-        directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
-    outcomes.raise_if_refused()
+    def to(study: Study) -> RunDirectory:
+        assert out is not None
+        return RunDirectory(out, study, _command(), seed)
+
+    finished = simulate.run(
+        lambda *changes: sources.read_file(experiment, *changes),
+        settings,
+        None if out is None else to,
+        watch=runner.on_terminal(quiet=quiet),
+        warn=lambda warning: options.warn(warning, quiet=quiet),
+    )
+    outcomes = finished.outcomes
     if json or outcomes.results or not outcomes.interrupted:
-        _print(document, directory, json=json, quiet=quiet, verbose=verbose)
+        _print(finished.document, finished.directory, json=json, quiet=quiet, verbose=verbose)
     for name, message in outcomes.failures:
         print(f"{name}: the simulation failed: {message}", file=sys.stderr)
     if outcomes.interrupted:
-        print(f"interrupted; {len(outcomes.results)} of {len(study.variants)} variants are finished", file=sys.stderr)
+        whole = len(finished.study.variants)
+        print(f"interrupted; {len(outcomes.results)} of {whole} variants are finished", file=sys.stderr)
         return 130
     return 1 if outcomes.failures else 0
 
@@ -140,102 +131,25 @@ def check(
         fold=fold,
         padding=padding,
     )
-    study, looks = _load(experiment, set_, forced, problems, seed=seed)
+    settings = options.settings(set_, forced, problems, seed=seed)
 
-    from dataclasses import asdict
+    from syncline import results, runner
+    from syncline.api import simulate, sources
 
-    from syncline import estimate, results
-
-    named = [(variant, preview) for variant, (preview, _) in zip(study.variants, looks, strict=True)]
-    looked_at = zip(study.variants, looks, strict=True)
-    estimates = [(variant.name, estimate.of_variant(variant, *look)) for variant, look in looked_at]
-    warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
-    warnings += filter(None, (estimate.warning(name, expected) for name, expected in estimates))
-    seen = {variant.name: asdict(preview) for variant, preview in named}
-    document = results.document(study.variants, seed=seed, status="complete", warnings=warnings, seen=seen)
-    document["estimates"] = [{"name": name, **e.as_document()} for name, e in estimates]
+    checked = simulate.check(lambda *changes: sources.read_file(experiment, *changes), settings, runner.on_terminal())
     if json:
-        print(results.dumps(document))
+        print(results.dumps(checked.document))
         return 0
 
     from syncline.cli import choices, tables
 
-    tables.show(tables.estimates(estimates))
-    chosen = [{"name": variant.name, **results.algorithm(variant)} for variant in study.variants]
+    tables.show(tables.estimates(checked.estimates))
+    chosen = [{"name": variant.name, **results.algorithm(variant)} for variant in checked.study.variants]
     for sentence in choices.sentences(chosen, named=len(chosen) > 1):
         print(sentence)
-    for warning in warnings:
+    for warning in checked.document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
     return 0
-
-
-def _load(
-    experiment: str,
-    settings: Sequence[str] | None,
-    forced: Sequence[Override],
-    problems: Sequence[Problem],
-    *,
-    seed: int,
-    baseline: str | None = None,
-    quiet: bool = False,
-) -> tuple[Study, list[tuple[Preview, Prepared | None]]]:
-    """The study, with algorithms chosen where that was left open, and what simulating its variants will be. One that is
-    alone has been set up to be run; several would take the memory of all of their runs.
-    """
-    from syncline import studies
-    from syncline.schema.load import load_file
-
-    def read(overrides: Sequence[Override]) -> Study:
-        path, label = studies.find(experiment)
-        named = [] if baseline is None else [options.baseline_override(baseline)]
-        return load_file(path, label, [*overrides, *named], forced)
-
-    study = options.load(problems, settings, read)
-
-    from dataclasses import replace
-
-    from syncline import engine, estimate, runner
-
-    runner.quiet = quiet
-    study = options.settled(study.seeded(seed))
-    looks: list[tuple[Preview, Prepared | None]]
-    if len(study.variants) == 1:
-        looks = [engine.prepare(study.variants[0], steady=True)]
-    else:
-        looks = [(preview, None) for preview in engine.check(study.variants)]
-    looked_at = zip(study.variants, looks, strict=True)
-    too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, (preview, _) in looked_at))
-    return replace(study, warnings=(*study.warnings, *too_large)), looks
-
-
-def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
-    def save(outcome: Outcome) -> None:
-        if directory is not None and outcome.result is not None:
-            directory.add(outcome.variant, outcome.result)
-
-    return save
-
-
-def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:
-    from syncline import comparison, ideal_bound, results
-    from syncline.networks import background, captures
-
-    complete = len(outcomes.results) == len(study.variants)
-    warnings = list(study.warnings)
-    for variant, result in outcomes.results:
-        found = [*result.summary["warnings"], *captures.notes_of(result.tables), *background.notes_of(result.tables)]
-        warnings += [f"{variant.name}: {warning}" for warning in found]
-    status = "complete" if complete else "partial"
-    seen = {variant.name: result.summary for variant, result in outcomes.results}
-    document = results.document(study.variants, seed=seed, status=status, warnings=warnings, seen=seen)
-    document["name"] = study.name
-    document["description"] = study.description
-    document["runs"] = [results.run_entry(variant, result) for variant, result in outcomes.results]
-    comparison.compare(document, [variant.name for variant in study.variants], study.baseline)
-    document["warnings"] += ideal_bound.warnings(document, study.variants)
-    document["failed"] = [{"name": name, "message": message} for name, message in outcomes.failures]
-    document["cost"] = results.cost(wall_time_s, [result for _, result in outcomes.results])
-    return document
 
 
 def _print(document: Document, directory: RunDirectory | None, *, json: bool, quiet: bool, verbose: bool) -> None:

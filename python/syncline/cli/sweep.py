@@ -71,8 +71,6 @@ def sweep(
     All points are validated before the first simulation. A simulation that fails, or that the engine refuses, is a row
     with its error; the others go on, and the exit status is 1. Rows are in the order of the points.
     """
-    from syncline import runner
-
     problems = options.common_problems(threads=threads, seed=seed, ray=ray)
     forced = options.forced(
         chunk=chunk,
@@ -84,7 +82,6 @@ def sweep(
         padding=padding,
     )
     check_output(out, problems, resume=resume, is_ours=_is_sweep, what="the table of a sweep")
-    runner.quiet = True  # a sweep has a progress of its own
     began = time.monotonic()
     described = options.load(problems, set_, lambda overrides: _read(file, [*overrides, *forced]))
 

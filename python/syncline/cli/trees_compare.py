@@ -310,12 +310,12 @@ def _simulated(case: Case, simulation: Simulation, *, quiet: bool) -> tuple[Docu
                 flags = case.flags(None, str(path))
                 settings = [setting for setting in settings if setting.startswith("endpoint.")]
             study, _ = single.load(flags, [], settings)
-        study = options.settled(study.seeded(0))
+        study = options.settled(study.seeded(0), quiet=quiet)
         variant = study.variants[0]
         if not quiet:
             expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
             options.warn(estimate.warning(simulation.algorithm, expected), quiet=False)
-        outcomes = runner.run_all(study.variants, 1)
+        outcomes = runner.run_all(study.variants, 1, watch=runner.on_terminal(quiet=quiet))
         outcomes.raise_if_refused()
     except InputError as error:
         return None, "; ".join(problem.message for problem in error.problems)

@@ -92,12 +92,11 @@ class Files:
 
 def run(wanted: Wanted, files: Files, threads: int | None, began: float, *, json: bool) -> int:
     """Finds and prints the rows, and writes what is asked for. Raises [`InputError`]."""
-    from syncline import interrupts, runner
+    from syncline import interrupts
     from syncline.sweep import journal as journals
     from syncline.sweep.run import keeping
 
     found = _allocations(wanted, files)
-    runner.quiet = True  # a sweep has a progress of its own
     journal = None if files.table is None else journals.Journal.open(journals.beside(files.table), resume=files.resume)
     with keeping(journal, "the same command with --resume"):
         keys = wanted.keys(found)

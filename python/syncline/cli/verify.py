@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +15,6 @@ if TYPE_CHECKING:
     from syncline.schedules.verification import Buffering, Verdict
 
 VERIFIED, WRONG = 0, 1
-DEFAULT_BUFFERING = "1"
-MSCCL_SLOTS = 8
-"""Messages that a connection of NCCL and MSCCL holds (NCCL_STEPS)."""
-MOST_SLOTS = 2**31 - 1
-ACCEPTED = "eager, rendezvous, or how many messages a connection holds, 1 or more"
 
 
 def verify(
@@ -55,92 +49,19 @@ def verify(
 
     Exit status: 0 if the schedule is correct, 1 if it is wrong, 2 if the file is not a schedule.
     """
-    holds = _buffering(buffering or DEFAULT_BUFFERING)
-    _check_root(root)
+    from syncline.api import schedules
 
-    from syncline.schedules import load, verification
-
-    began = time.monotonic()
-    loaded = load.load(plan)
-    if loaded.one_sided is not None and buffering not in (None, verification.ONE_SIDED):
-        from syncline.errors import command_line
-
-        message = "what a plan of MSCCL++ puts into the memory of others waits for no room"
-        raise command_line("--buffering", buffering, message, verification.ONE_SIDED)
-    verdict = verification.verify(loaded, root, holds)
+    found = schedules.look(plan, root, buffering or None)
     if json:
         from syncline import results
 
-        document = _document(loaded, verdict, default=buffering is None and loaded.one_sided is None)
-        document["cost"] = results.cost(time.monotonic() - began, []) | {"events": _steps(verdict)}
-        print(results.dumps(document))
+        print(results.dumps(found.document))
     else:
-        _print(loaded, verdict)
-        needs_room = buffering is None and loaded.one_sided is None and not verdict.verified and not verdict.errors
-        if needs_room and verification.verify(loaded, root, {"slots": MSCCL_SLOTS}).verified:
-            print(
-                f"It is right where connections hold {MSCCL_SLOTS} messages, as MSCCL's do: --buffering {MSCCL_SLOTS}"
-            )
-    return VERIFIED if verdict.verified else WRONG
-
-
-def _buffering(text: str) -> Buffering:
-    from syncline.errors import command_line
-
-    if text in ("eager", "rendezvous"):
-        return text
-    if text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= MOST_SLOTS:
-        return {"slots": int(text)}
-    raise command_line("--buffering", text, "this is not known", ACCEPTED)
-
-
-def _check_root(root: int | None) -> None:
-    from syncline.errors import command_line
-
-    if root is not None and not 0 <= root < 2**31:
-        raise command_line("--root", root, "this is out of range", "a rank")
-
-
-def _steps(verdict: Verdict) -> int:
-    counts = verdict.report["counts"]
-    return 0 if counts is None else int(counts["steps"] + counts["nops"])
-
-
-def _document(loaded: Loaded, verdict: Verdict, *, default: bool) -> dict[str, Any]:
-    import syncline
-    from syncline import results
-    from syncline.schedules.verification import line
-
-    report = verdict.report
-    assumptions = ["buffering = 1 message per connection (default)"] if default else []
-    if report["root_inferred"]:
-        assumptions.append(f"root = {report['root']} (from the results)")
-
-    def findings(kind: str) -> list[dict[str, Any]]:
-        return [{**finding, "line": line(loaded, finding)} for finding in report[kind]]
-
-    return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": syncline.__version__,
-        "status": "complete",
-        "seed": 0,
-        "assumptions": assumptions,
-        "warnings": [str(problem) for problem in verdict.warnings],
-        "fidelity": {"backend": "symbolic"},
-        "file": loaded.file,
-        "format": loaded.format,
-        "name": report["name"],
-        "collective": report["collective"],
-        "in_place": report["in_place"],
-        "root": report["root"],
-        "buffering": report["buffering"],
-        "verified": verdict.verified,
-        "errors": findings("errors"),
-        "errors_omitted": report["errors_omitted"],
-        "flaws": findings("flaws"),
-        "flaws_omitted": report["flaws_omitted"],
-        "counts": report["counts"],
-    }
+        _print(found.loaded, found.verdict)
+        if found.right_with_room:
+            slots = schedules.MSCCL_SLOTS
+            print(f"It is right where connections hold {slots} messages, as MSCCL's do: --buffering {slots}")
+    return VERIFIED if found.verdict.verified else WRONG
 
 
 def _print(loaded: Loaded, verdict: Verdict) -> None:

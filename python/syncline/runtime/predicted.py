@@ -91,7 +91,7 @@ def times(cases: Sequence[Case], ranks: int, constants: Constants) -> npt.NDArra
     from syncline.errors import SimulationFailedError
 
     variants = [replace(_variant(case, ranks, constants), name=str(number)) for number, case in enumerate(cases)]
-    outcomes = runner.run_all(variants)
+    outcomes = runner.run_all(variants, watch=runner.on_terminal())
     outcomes.raise_if_refused()
     for name, message in outcomes.failures:
         raise SimulationFailedError(f"{name}: {message}")

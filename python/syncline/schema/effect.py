@@ -65,8 +65,8 @@ LISTED: Final = frozenset(
 """Facts about the hardware, and limits and choices that matter to some sizes, shapes and algorithms only."""
 NEEDED: Final = frozenset({"comm_memory_bandwidth", "comm_sms"})
 """Fields that an endpoint cannot be described without; they are never refused for having no effect."""
-BROUGHT: Final = "--endpoint"
-"""Where values come from that an endpoint brings which is named on the command line: they are nobody's words."""
+BROUGHT: Final = frozenset({"--endpoint", "argument endpoint"})
+"""Where values come from that an endpoint brings which a flag or an argument names: they are nobody's words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -501,7 +501,8 @@ class Uses:
 
 def is_brought(origin: Origin) -> bool:
     """Whether a value came with an endpoint that was named on the command line."""
-    return BROUGHT in (origin.file, origin.path)
+    by_argument = (origin.file, origin.path) == ("arguments", "endpoint")  # of a single collective
+    return by_argument or not BROUGHT.isdisjoint((origin.file, origin.path))
 
 
 def written(tree: Node, path: tuple[str, ...]) -> Node | None:

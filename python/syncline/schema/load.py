@@ -110,6 +110,8 @@ class Variant:
     """What was written, and where."""
     seed: int = 0
     """The seed of random numbers."""
+    memory_limit: int | None = None
+    """Bytes that a simulation may take, if that is not for the process to say (`syncline.memory`)."""
 
     def problem(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> Problem:
         """A problem with a field, at the place where it was written."""
@@ -130,6 +132,10 @@ class Study:
     def seeded(self, seed: int) -> Study:
         """The same study, with random numbers of another seed."""
         return replace(self, variants=tuple(replace(variant, seed=seed) for variant in self.variants))
+
+    def limited(self, memory_limit: int | None) -> Study:
+        """The same study, each of whose simulations may take so many bytes of memory."""
+        return replace(self, variants=tuple(replace(variant, memory_limit=memory_limit) for variant in self.variants))
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,7 +123,6 @@ class _Pool:
 def _work(connection: Connection, work: Work) -> None:
     """The life of a worker: it ends when there is nobody to work for."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    runner.quiet = True
     with suppress(EOFError, ConnectionError):
         while True:
             connection.send(work(*connection.recv()))

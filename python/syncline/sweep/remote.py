@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
-from syncline import runner
 from syncline.errors import InputError, SimulationFailedError, command_line
 from syncline.sweep.journal import Entry
 from syncline.sweep.work import Task, Work, WorkerDiedError
@@ -59,7 +58,7 @@ def _outcomes(
     processors = int(ray.cluster_resources().get("CPU", 1))
     at_once = most or AHEAD * max(1, processors)
     # A task is tried once: one that takes all memory would take down worker after worker.
-    remote = ray.remote(num_cpus=1, max_retries=0)(_quietly)
+    remote = ray.remote(num_cpus=1, max_retries=0)(_of_task)
     waiting, running = deque(tasks), dict[Any, str]()
     while waiting or running:
         while waiting and len(running) < at_once:
@@ -78,7 +77,6 @@ def _outcomes(
             yield key, outcome
 
 
-def _quietly(work: Work, given: tuple[Any, ...]) -> Entry:
+def _of_task(work: Work, given: tuple[Any, ...]) -> Entry:
     """The life of a task, in a process of the cluster."""
-    runner.quiet = True
     return work(*given)

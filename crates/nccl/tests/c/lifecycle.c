@@ -193,7 +193,7 @@ static void one_thread(struct seat seat) {
         for (int rank = 0; rank < ranks; rank++) OK(ncclCommDestroy(comms[which][rank]));
         OK(ncclGroupEnd());
     }
-    for (int rank = 0; rank < ranks; rank++) free(vectors[rank]);
+    for (int rank = 0; rank < ranks; rank++) free_memory(vectors[rank]);
 }
 
 /* Many calls on several streams before anything is waited for; each stream gets on when its own calls are done. There are 3, or as many

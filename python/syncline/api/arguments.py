@@ -1,0 +1,251 @@
+"""What is asked for beside an experiment, the same from arguments of a function and from flags of a command.
+
+Both say the same things in other words: what a program calls `threads`, the command line calls `--threads`. A
+[`Spelling`] knows the words, so that problems name what was really written. Everything else is here once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from syncline.errors import InputError, Problem, shown
+
+if TYPE_CHECKING:
+    from syncline.document import Node, Plain
+    from syncline.schema.load import Study
+    from syncline.schema.merge import Override
+
+MAX_THREADS: Final = 1024
+MAX_SEED: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """How what is asked for is written, and where."""
+
+    place: str
+    """What stands in problems in place of a file."""
+    before: str = ""
+    """What stands before every name."""
+    joint: str = "_"
+    """What joins the words of a name."""
+    label_before: str = "--"
+    """What stands before a name that takes the place of a file."""
+
+    positional: tuple[str, ...] = ()
+    """Arguments that stand without their name, which is then written in capitals."""
+
+    def name(self, argument: str) -> str:
+        """The name of an argument, such as `memory_limit`, as it is written."""
+        if argument in self.positional:
+            return argument.upper()
+        return self.before + argument.replace("_", self.joint)
+
+    def label(self, argument: str) -> str:
+        """What stands in place of a file for fields that an argument sets (also in `schema.effect.BROUGHT`)."""
+        return self.label_before + self.name(argument).removeprefix(self.before)
+
+    def problem(self, argument: str, value: object, message: str, accepted: str | None = None) -> Problem:
+        """A problem with the value of an argument."""
+        return Problem(self.place, None, self.name(argument), shown(value), message, accepted)
+
+
+FLAGS: Final = Spelling("command line", "--", "-", positional=("kind",))
+ARGUMENTS: Final = Spelling("arguments", label_before="argument ")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is asked for beside an experiment."""
+
+    overrides: tuple[Override, ...] = ()
+    """These change the experiment and can be displaced by its variants."""
+    forced: tuple[Override, ...] = ()
+    """These change every variant."""
+    seed: int = 0
+    threads: int | None = None
+    """Simulations that run at once; one per processor if not given."""
+    memory_limit: int | None = None
+    """Bytes that a simulation may take, if that is not for the process to say."""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with all this; it is raised with what is wrong with the experiment."""
+
+    def loaded(self, read: Callable[[Sequence[Override], Sequence[Override]], Study]) -> Study:
+        """The study that `read` makes of overrides and forced ones, with this seed and limit of memory.
+
+        Raises one [`InputError`] with its problems and those of the settings.
+        """
+        found = list(self.problems)
+        try:
+            study = read(self.overrides, self.forced)
+        except InputError as error:
+            raise InputError([*found, *error.problems]) from None
+        if found:
+            raise InputError(found)
+        return study.seeded(self.seed).limited(self.memory_limit)
+
+
+def of_program(
+    *,
+    changes: Mapping[str, object] | None = None,
+    baseline: object = None,
+    seed: object = 0,
+    threads: object = None,
+    memory_limit: object = None,
+    forced: Mapping[str, object] | None = None,
+) -> Settings:
+    """Settings from the arguments of a function, whatever they are: what is wrong with them is among their problems.
+
+    `changes` are fields by their paths; `forced` are those arguments of [`forced_overrides`] that are given.
+    """
+    problems = common_problems(ARGUMENTS, seed=seed, threads=threads)
+    overrides, wrong = changed_fields(changes)
+    problems += wrong
+    if baseline is not None:
+        try:
+            overrides.append(baseline_override(baseline, ARGUMENTS))
+        except InputError as error:
+            problems += error.problems
+    limit = None
+    if memory_limit is not None:
+        limit, wrong = _bytes(memory_limit)
+        problems += wrong
+    try:
+        forcing = forced_overrides(ARGUMENTS, **(forced or {}))
+    except InputError as error:
+        forcing = []
+        problems += error.problems
+    good_seed = seed if isinstance(seed, int) else 0
+    good_threads = threads if isinstance(threads, int) else None
+    return Settings(tuple(overrides), tuple(forcing), good_seed, good_threads, limit, tuple(problems))
+
+
+def common_problems(spelling: Spelling, *, seed: object = 0, threads: object = None) -> list[Problem]:
+    """What is wrong with arguments that most functions have."""
+    found: list[Problem] = []
+    if threads is not None and not _within(threads, 1, MAX_THREADS):
+        found.append(spelling.problem("threads", threads, _of_number(threads), f"1 to {MAX_THREADS}"))
+    if not _within(seed, 0, MAX_SEED):
+        found.append(spelling.problem("seed", seed, _of_number(seed), f"0 to {MAX_SEED}"))
+    return found
+
+
+def _within(value: object, least: int, most: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+
+def _of_number(value: object) -> str:
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return "this is out of range" if is_number else "this is not a whole number"
+
+
+def _bytes(given: object) -> tuple[int | None, list[Problem]]:
+    from syncline import memory
+    from syncline.quantities import QuantityError, size
+
+    try:
+        found = given if isinstance(given, int) and not isinstance(given, bool) else size(str(given))
+    except QuantityError as error:
+        return None, [ARGUMENTS.problem("memory_limit", given, error.message, error.accepted)]
+    if found < memory.LEAST:
+        message = "this is less than any simulation needs"
+        return None, [ARGUMENTS.problem("memory_limit", given, message, memory.ACCEPTED)]
+    return found, []
+
+
+def changed_fields(changes: object) -> tuple[list[Override], list[Problem]]:
+    """The overrides of a mapping of paths to values, `{"training.iterations": 4}`, and what is wrong with it."""
+    from syncline import document
+    from syncline.document import Origin
+    from syncline.schema.merge import Override
+
+    found: list[Override] = []
+    problems: list[Problem] = []
+    if changes is None:
+        return found, problems
+    accepted = 'paths and values, such as {"training.iterations": 4}'
+    if not isinstance(changes, Mapping):
+        return found, [ARGUMENTS.problem("set", type(changes).__name__, "this is not a mapping", accepted)]
+    for path, value in changes.items():
+        parts = tuple(part.strip() for part in path.split(".")) if isinstance(path, str) else ()
+        if not all(parts) or not parts:
+            problems.append(ARGUMENTS.problem("set", path, "this is not the path of a field", accepted))
+            continue
+        try:
+            found.append(
+                Override(parts, document.of_value(value, Origin(ARGUMENTS.label("set"), None, ".".join(parts))))
+            )
+        except InputError as error:
+            problems += error.problems
+    return found, problems
+
+
+def baseline_override(name: object, spelling: Spelling) -> Override:
+    """What naming a baseline changes of an experiment. Raises [`InputError`] for what no file could say."""
+    from syncline.schema.merge import Override
+
+    return Override(("baseline",), _argument(name, "baseline", spelling))
+
+
+def forced_overrides(
+    spelling: Spelling,
+    *,
+    chunk: object = None,
+    inflight: object = None,
+    endpoint: object = None,
+    algorithm: object = None,
+    backend: object = None,
+    fold: object = None,
+    padding: object = None,
+    pcap: object = None,
+) -> list[Override]:
+    """What holds for every variant, whatever the experiment says. Raises [`InputError`] for what no file could say."""
+    from syncline import document
+    from syncline.document import Origin
+    from syncline.schema.merge import Override
+
+    def override(path: str, value: object, argument: str) -> Override:
+        return Override(tuple(path.split(".")), document.of_value(value, Origin(spelling.label(argument), None, path)))
+
+    found: list[Override] = []
+    if endpoint is not None:
+        given = named_endpoint(endpoint) if isinstance(endpoint, str) else {"kind": endpoint}
+        found += [override(f"endpoint.{key}", value, "endpoint") for key, value in given.items()]
+    fields = {
+        "backend": ("network.backend", backend),
+        "algorithm": ("collective.algorithm", algorithm),
+        "chunk": ("collective.chunk", chunk),
+        "inflight": ("collective.inflight", inflight),
+        "padding": ("collective.padding", padding),
+        "fold": ("fold", fold),
+    }
+    found += [override(path, value, name) for name, (path, value) in fields.items() if value is not None]
+    if pcap:
+        found.append(Override(("network", "capture"), _argument(pcap, "pcap", spelling)))
+    return found
+
+
+def _argument(value: object, argument: str, spelling: Spelling) -> Node:
+    """The value of an argument, all of whose problems are said of the argument."""
+    from syncline import document
+    from syncline.document import Origin
+
+    node = document.of_value(value, Origin(spelling.place, None, spelling.name(argument)))
+    if isinstance(node, document.Sequence):
+        for item in node.items:
+            item.origin = node.origin
+    return node
+
+
+def named_endpoint(name: str) -> dict[str, Plain]:
+    """The parameters of an endpoint that is given by name; the schema refuses names that it does not know."""
+    from syncline import profiles
+
+    return dict(profiles.ENDPOINTS.get(name, {"kind": name}))
+
+
+def elsewhere(error: InputError, place: str, field: str) -> InputError:
+    """The same problems, said of another argument."""
+    return InputError(replace(problem, file=place, field=field) for problem in error.problems)

@@ -1,0 +1,80 @@
+"""How results look in a notebook: small tables of HTML, with units, and with all text of users escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline.report.escape import html_text
+from syncline.text_units import bandwidth, duration, percent, size, times
+
+if TYPE_CHECKING:
+    from syncline.api.systems import System
+
+Column = tuple[str, Callable[["System"], str]]
+
+
+def _or_dash(value: Any, written: Callable[[Any], str]) -> str:
+    return "-" if value is None else written(value)
+
+
+def _of_an_iteration(value: float | None, system: System) -> str:
+    return "-" if value is None else duration(value / max(1, system.iterations))
+
+
+TRAINING: Final[Sequence[Column]] = (
+    ("iteration", lambda s: duration(s.iteration_time_s)),
+    ("compute", lambda s: _of_an_iteration(s.compute_time_s, s)),
+    ("exposed", lambda s: _of_an_iteration(s.exposed_comm_s, s)),
+    ("exposed %", lambda s: percent(s.exposed_comm_share)),
+    ("speed-up", lambda s: _or_dash(s.speedup, times)),
+    ("of ideal", lambda s: _or_dash(s.share_of_ideal, percent)),
+)
+"""Of a training loop: times are those of an iteration."""
+COLLECTIVE: Final[Sequence[Column]] = (
+    ("size", lambda s: _or_dash(s.size_bytes, size)),
+    ("time", lambda s: duration(s.iteration_time_s)),
+    ("algbw", lambda s: bandwidth(s.algorithm_bandwidth_bytes_per_s)),
+    ("busbw", lambda s: bandwidth(s.bus_bandwidth_bytes_per_s)),
+    ("lower bound", lambda s: _or_dash(s.lower_bound_s, duration)),
+    ("efficiency", lambda s: percent(s.efficiency)),
+)
+"""Of a collective on its own."""
+
+
+def systems(caption: str, about: Iterable[System], failed: Iterable[tuple[str, str]], notes: Iterable[str]) -> str:
+    """The systems of a run side by side, those that failed, and notes below."""
+    known = list(about)
+    text = ""
+    for columns, those in (
+        (TRAINING, [system for system in known if system.iterations]),
+        (COLLECTIVE, [system for system in known if not system.iterations]),
+    ):
+        if those:
+            rows = [[system.name, *(written(system) for _, written in columns)] for system in those]
+            text += table(caption, ["system", *(heading for heading, _ in columns)], rows)
+    text += paragraphs(f"{name}: the simulation failed: {message}" for name, message in failed)
+    return text + paragraphs(notes)
+
+
+def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table; its first column names what each row is about, the others are numbers."""
+    head = "".join(f'<th scope="col">{html_text(heading)}</th>' for heading in headings)
+    body = ""
+    for first, *others in rows:
+        cells = "".join(f'<td style="text-align: right">{html_text(cell)}</td>' for cell in others)
+        body += f'<tr><th scope="row" style="text-align: left">{html_text(first)}</th>{cells}</tr>'
+    return (
+        f'<table><caption style="text-align: left">{html_text(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def paragraphs(texts: Iterable[str]) -> str:
+    """Sentences below a table."""
+    return "".join(f"<p>{html_text(text)}</p>" for text in texts)
+
+
+def counted(number: int, what: str) -> str:
+    """A number of things: `1 warning`, `2 warnings`."""
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,157 @@
+"""Loading, checking and running experiments, for programs and for the command line alike.
+
+What is here raises and returns; it prints nothing. Whoever calls says who hears of progress (`watch`), and of what is
+to be known before something begins (`warn`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from syncline import choice, comparison, engine, estimate, ideal_bound, memory, results, runner
+from syncline.api.arguments import Settings
+from syncline.engine import Prepared
+from syncline.estimate import Estimate
+from syncline.networks import background, captures
+from syncline.preview import Preview
+from syncline.results import Document
+from syncline.rundir import RunDirectory
+from syncline.runner import Outcome, Outcomes, Watch
+from syncline.schema.load import Study
+from syncline.schema.merge import Override
+
+Read = Callable[[Sequence[Override], Sequence[Override]], Study]
+"""Reads a study with overrides and with forced ones."""
+Warn = Callable[[str], None]
+"""Hears of what is to be known before something begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A study that the engine has looked at."""
+
+    study: Study
+    """With algorithms chosen where that was left open."""
+    looks: tuple[tuple[Preview, Prepared | None], ...]
+    """By variant, what simulating it will be. One that is alone has been set up to be run; several would take the
+    memory of all of their runs."""
+
+    def estimates(self) -> list[Estimate]:
+        """What each variant will take."""
+        looked_at = zip(self.study.variants, self.looks, strict=True)
+        return [estimate.of_variant(variant, *look) for variant, look in looked_at]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What `check` finds out."""
+
+    study: Study
+    estimates: tuple[tuple[str, Estimate], ...]
+    """By variant's name."""
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """What came of a run."""
+
+    study: Study
+    outcomes: Outcomes
+    document: Document
+    """The document of `run --json`."""
+    directory: RunDirectory | None
+    """Where it was written."""
+
+
+def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
+    """A study that can be run. Raises [`InputError`] with everything that is wrong with it."""
+    study = choice.settled(settings.loaded(read), watch)
+    looks: list[tuple[Preview, Prepared | None]]
+    if len(study.variants) == 1:
+        looks = [engine.prepare(study.variants[0], steady=True)]
+    else:
+        looks = [(preview, None) for preview in engine.check(study.variants)]
+    looked_at = zip(study.variants, looks, strict=True)
+    too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, (preview, _) in looked_at))
+    return Looked(replace(study, warnings=(*study.warnings, *too_large)), tuple(looks))
+
+
+def check(read: Read, settings: Settings, watch: Watch | None = None) -> Checked:
+    """What running a study will take. Raises [`InputError`] with everything that is wrong with it."""
+    looked = look(read, settings, watch)
+    study = looked.study
+    named = [(variant, preview) for variant, (preview, _) in zip(study.variants, looked.looks, strict=True)]
+    estimates = [(v.name, each) for v, each in zip(study.variants, looked.estimates(), strict=True)]
+    warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
+    warnings += filter(None, (estimate.warning(name, expected) for name, expected in estimates))
+    seen = {variant.name: asdict(preview) for variant, preview in named}
+    document = results.document(study.variants, seed=settings.seed, status="complete", warnings=warnings, seen=seen)
+    document["estimates"] = [{"name": name, **e.as_document()} for name, e in estimates]
+    return Checked(study, tuple(estimates), document)
+
+
+def run(
+    read: Read,
+    settings: Settings,
+    to: Callable[[Study], RunDirectory] | None = None,
+    *,
+    watch: Watch | None = None,
+    warn: Warn | None = None,
+) -> Finished:
+    """Simulates all variants of a study; `to` makes the directory that they are written to.
+
+    On an interrupt (`KeyboardInterrupt`) it returns what is finished by then, which is written like everything else.
+    Raises [`InputError`] with everything that is wrong with the study, its directory included. A simulation that fails
+    is among the outcomes.
+    """
+    looked = look(read, settings, watch)
+    study = looked.study
+    directory = None if to is None else to(study)
+    if directory is not None:
+        directory.check()
+    expected = looked.estimates()
+    for variant, each in zip(study.variants, expected, strict=True):
+        text = estimate.warning(variant.name, each)
+        if text is not None and warn is not None:
+            warn(text)
+    threads = memory.at_once(settings.threads, (each.memory_bytes for each in expected), settings.memory_limit)
+    began = time.monotonic()
+    prepared = [kept for _, kept in looked.looks]
+    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True, prepared=prepared, watch=watch)
+    document = _document(study, outcomes, settings.seed, time.monotonic() - began)
+    if directory is not None and outcomes.refused and not outcomes.results:
+        directory.leave()
+    elif directory is not None:
+        directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
+    outcomes.raise_if_refused()
+    return Finished(study, outcomes, document, directory)
+
+
+def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
+    def save(outcome: Outcome) -> None:
+        if directory is not None and outcome.result is not None:
+            directory.add(outcome.variant, outcome.result)
+
+    return save
+
+
+def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:
+    complete = len(outcomes.results) == len(study.variants)
+    warnings = list(study.warnings)
+    for variant, result in outcomes.results:
+        found = [*result.summary["warnings"], *captures.notes_of(result.tables), *background.notes_of(result.tables)]
+        warnings += [f"{variant.name}: {warning}" for warning in found]
+    status = "complete" if complete else "partial"
+    seen = {variant.name: result.summary for variant, result in outcomes.results}
+    document = results.document(study.variants, seed=seed, status=status, warnings=warnings, seen=seen)
+    document["name"] = study.name
+    document["description"] = study.description
+    document["runs"] = [results.run_entry(variant, result) for variant, result in outcomes.results]
+    comparison.compare(document, [variant.name for variant in study.variants], study.baseline)
+    document["warnings"] += ideal_bound.warnings(document, study.variants)
+    document["failed"] = [{"name": name, "message": message} for name, message in outcomes.failures]
+    document["cost"] = results.cost(wall_time_s, [result for _, result in outcomes.results])
+    return document

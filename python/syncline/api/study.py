@@ -1,0 +1,284 @@
+"""`syncline.load`, `syncline.check` and `syncline.run`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from syncline import rundir, runner
+from syncline.api import arguments, display, runs, simulate, sources
+from syncline.api.arguments import ARGUMENTS
+from syncline.errors import InputError, SimulationFailedError
+from syncline.rundir import RunDirectory
+from syncline.runner import Standing, Watch
+from syncline.text_units import duration, size
+
+if TYPE_CHECKING:
+    from syncline.api.runs import Run
+    from syncline.api.sources import Source
+    from syncline.estimate import Estimate
+    from syncline.results import Document
+    from syncline.schema import load as experiments
+
+Progress = Callable[[Standing], None] | bool | None
+"""What hears of progress: a function; with `True` a line on standard error does."""
+
+
+class Study:
+    """An experiment that has been read and is legal: its variants, each with every field filled in."""
+
+    def __init__(self, study: experiments.Study) -> None:
+        self._study = study
+
+    def __repr__(self) -> str:
+        return f"<Study {self.name}: {', '.join(self.variants)}>"
+
+    @property
+    def name(self) -> str:
+        """The name of the experiment."""
+        return self._study.name
+
+    @property
+    def description(self) -> str:
+        """A text for readers."""
+        return self._study.description
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The names of the variants, in the order of the experiment."""
+        return tuple(variant.name for variant in self._study.variants)
+
+    @property
+    def baseline(self) -> str:
+        """The variant that speed-ups are against."""
+        return self._study.baseline or self.variants[0]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know of the experiment."""
+        return self._study.warnings
+
+    def resolved(self) -> dict[str, Any]:
+        """Every variant with every field filled in, as a mapping that could be in a file; names of files are those in
+        a run's directory.
+        """
+        return rundir.resolved(self._study)
+
+
+class Check:
+    """What running an experiment will take."""
+
+    def __init__(self, checked: simulate.Checked) -> None:
+        self.document: Document = checked.document
+        """The document that `syncline check --json` prints."""
+        self.study = Study(checked.study)
+        """The study, with algorithms chosen where that was left open."""
+        self.estimates: dict[str, Estimate] = dict(checked.estimates)
+        """By variant: `time_s` in seconds, `memory_bytes`, `events` and counts of all NPUs that are simulated."""
+
+    def __repr__(self) -> str:
+        seconds = sum(each.time_s for each in self.estimates.values())
+        return f"<Check {self.study.name}: about {duration(seconds)} of simulation>"
+
+    def _repr_html_(self) -> str:
+        headings = ["variant", "NPUs", "simulated", "events", "memory", "time"]
+        rows = [
+            [
+                name,
+                f"{each.npus:,}",
+                f"{each.simulated_npus:,}",
+                f"{each.events:,}",
+                size(each.memory_bytes),
+                duration(each.time_s),
+            ]
+            for name, each in self.estimates.items()
+        ]
+        return display.table(self.study.name, headings, rows) + display.paragraphs(self.warnings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know before it is run."""
+        return tuple(self.document["warnings"])
+
+
+def load(
+    source: Source,
+    *,
+    set: Mapping[str, object] | None = None,
+    baseline: str | None = None,
+    endpoint: str | None = None,
+    backend: str | None = None,
+    algorithm: str | None = None,
+    chunk: str | int | None = None,
+    inflight: int | None = None,
+    padding: str | None = None,
+    fold: str | None = None,
+) -> Study:
+    """Reads an experiment and fills in what it leaves open, without simulating anything.
+
+    `source` is a file's path, the name of a study (`"ace/resnet50"`), what a file would say as a mapping, or an
+    [`Experiment`]. Quantities are text with a unit (`"64KiB"`). Relative paths in a file start beside it, those in a
+    mapping in the working directory. A mapping without a name is called `experiment`.
+
+    `set` changes fields by their paths, `{"training.iterations": 4}`; variants may have values of their own
+    (`{"variants.ACE.npu.sms": 40}` changes one). The other arguments hold for every variant, whatever the experiment
+    says: `endpoint` is a name, with the parameters of the ACE paper; `baseline` the variant that speed-ups are against.
+
+    Raises [`InputError`] with everything that is wrong, each with its place.
+    """
+    forced = {
+        "endpoint": endpoint,
+        "backend": backend,
+        "algorithm": algorithm,
+        "chunk": chunk,
+        "inflight": inflight,
+        "padding": padding,
+        "fold": fold,
+    }
+    settings = arguments.of_program(changes=set, baseline=baseline, forced=forced)
+    return Study(settings.loaded(_reader(source)))
+
+
+def check(
+    source: Source | Study,
+    *,
+    set: Mapping[str, object] | None = None,
+    seed: int = 0,
+    endpoint: str | None = None,
+    backend: str | None = None,
+    algorithm: str | None = None,
+    chunk: str | int | None = None,
+    inflight: int | None = None,
+    padding: str | None = None,
+    fold: str | None = None,
+    memory_limit: str | int | None = None,
+    progress: Progress = None,
+) -> Check:
+    """Validates an experiment as the engine will see it, and estimates what running it takes.
+
+    Arguments are as those of [`run`]. Algorithms that were left open are chosen, which may take some seconds. Raises
+    [`InputError`] with everything that is wrong.
+    """
+    forced = {
+        "endpoint": endpoint,
+        "backend": backend,
+        "algorithm": algorithm,
+        "chunk": chunk,
+        "inflight": inflight,
+        "padding": padding,
+        "fold": fold,
+    }
+    settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, forced=forced)
+    return Check(simulate.check(_reader(source), settings, watch_of(progress)))
+
+
+def run(
+    source: Source | Study,
+    *,
+    set: Mapping[str, object] | None = None,
+    seed: int = 0,
+    threads: int | None = None,
+    baseline: str | None = None,
+    endpoint: str | None = None,
+    backend: str | None = None,
+    algorithm: str | None = None,
+    chunk: str | int | None = None,
+    inflight: int | None = None,
+    padding: str | None = None,
+    fold: str | None = None,
+    memory_limit: str | int | None = None,
+    out: str | os.PathLike[str] | None = None,
+    progress: Progress = None,
+    errors: Literal["raise", "keep"] = "raise",
+) -> Run:
+    """Simulates an experiment, all of its variants, and returns what came of it.
+
+    `source`, `set`, `baseline` and the arguments from `endpoint` to `fold` are as in [`load`]; a [`Study`] that was
+    loaded may be given as well, without changes. `seed` is that of random numbers. `threads` simulations run at once,
+    by default one for each processor. A simulation that would take more memory than `memory_limit` (bytes, or text such
+    as `"8GB"`) is refused; by default that is 80 % of the computer's. `out` is a directory, which is written as by
+    `syncline run --out`. `progress` is a function that hears how far the simulations are ([`Standing`]), or `True` for
+    a line on standard error; an exception that it raises ends the run.
+
+    The result depends on nothing but the input and the seed: two runs from two threads give what they give one after
+    the other, except for `document["cost"]`.
+
+    Raises [`InputError`] with everything that is wrong. If a simulation fails, [`SimulationFailedError`] is raised when
+    the others are finished; its `run` has them. With `errors="keep"` the run is returned, and says what failed in
+    `run.failed`. An interrupt ends the run with `KeyboardInterrupt`; what is finished by then is in `out`.
+    """
+    forced = {
+        "endpoint": endpoint,
+        "backend": backend,
+        "algorithm": algorithm,
+        "chunk": chunk,
+        "inflight": inflight,
+        "padding": padding,
+        "fold": fold,
+    }
+    settings = arguments.of_program(
+        changes=set, baseline=baseline, seed=seed, threads=threads, memory_limit=memory_limit, forced=forced
+    )
+    if errors not in ("raise", "keep"):
+        raise InputError([*settings.problems, ARGUMENTS.problem("errors", errors, "this is not known", "raise, keep")])
+    command = runs.command_of(settings.seed)
+
+    def to(study: experiments.Study) -> RunDirectory:
+        assert out is not None
+        return RunDirectory(Path(out), study, command, settings.seed)
+
+    with runs.of_directory("out"):
+        finished = simulate.run(
+            _reader(source), settings, None if out is None else to, watch=watch_of(progress), warn=warn_of(progress)
+        )
+    if finished.outcomes.interrupted:
+        raise KeyboardInterrupt
+    found = runs.of_finished(finished, command)
+    if found.failed and errors == "raise":
+        said = "; ".join(f"{name}: {message}" for name, message in found.failed.items())
+        raise SimulationFailedError(said, run=found)
+    return found
+
+
+def _reader(source: Source | Study) -> simulate.Read:
+    """Reads what is given as an experiment."""
+
+    def read(overrides: Any, forced: Any) -> experiments.Study:
+        if not isinstance(source, Study):
+            return sources.read(source, overrides, forced)
+        if overrides or forced:
+            message = "a study that has been loaded cannot be changed"
+            raise InputError([ARGUMENTS.problem("source", source.name, message, "the changes in load")])
+        return source._study
+
+    return read
+
+
+def watch_of(progress: Progress) -> Watch | None:
+    """What hears of progress."""
+    if progress is True:
+        return runner.on_terminal() or Lines().hear
+    return progress if callable(progress) else None
+
+
+def warn_of(progress: Progress) -> simulate.Warn | None:
+    """What hears of warnings before something begins: standard error, where progress is shown."""
+    if progress is not True:
+        return None
+    return lambda warning: print(f"warning: {warning}", file=sys.stderr, flush=True)
+
+
+class Lines:
+    """Shows progress on a standard error that is no terminal, such as a notebook's: a line when a simulation ends."""
+
+    def __init__(self) -> None:
+        self._done = 0
+
+    def hear(self, standing: Standing) -> None:
+        """Says how far the simulations are, if another one has ended."""
+        if standing.done != self._done:
+            print(runner.said(standing), file=sys.stderr, flush=True)
+        self._done = standing.done

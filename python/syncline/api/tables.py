@@ -1,0 +1,95 @@
+"""Tables of results, and what other libraries make of them."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
+
+
+class Table:
+    """A table of a simulated system: an Arrow table under its name.
+
+    Times are integers in picoseconds (`..._ps`), sizes integers in bytes. Each column says what it means and in which
+    unit: [`Table.columns`].
+    """
+
+    __slots__ = ("_arrow", "name")
+
+    def __init__(self, name: str, arrow: pa.Table) -> None:
+        self.name = name
+        self._arrow = arrow
+
+    def __len__(self) -> int:
+        return int(self._arrow.num_rows)
+
+    def __repr__(self) -> str:
+        return f"<Table {self.name}: {len(self):,} rows, {len(self._arrow.column_names)} columns>"
+
+    @property
+    def columns(self) -> dict[str, dict[str, str]]:
+        """By the name of each column, what its metadata says: `unit` and `meaning`, where they are known."""
+        return {field.name: _decoded(field.metadata) for field in self._arrow.schema}
+
+    def to_arrow(self) -> pa.Table:
+        """The table as it is; nothing is copied."""
+        return self._arrow
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table as a data frame of pandas, a row of the table in each row.
+
+        Raises [`ImportError`] where pandas is not installed: Syncline does not need it.
+        """
+        _needed("pandas", "to_pandas")
+        return self._arrow.to_pandas()
+
+    def to_polars(self) -> polars.DataFrame:
+        """The table as a data frame of Polars, a row of the table in each row.
+
+        Raises [`ImportError`] where Polars is not installed: Syncline does not need it.
+        """
+        return _needed("polars", "to_polars").from_arrow(self._arrow)
+
+
+class Tables(Mapping[str, Table]):
+    """The tables of a system by their names: `layers`, `collectives`, `links` and others."""
+
+    __slots__ = ("_tables",)
+
+    def __init__(self, tables: Mapping[str, pa.Table]) -> None:
+        self._tables = {name: Table(name, arrow) for name, arrow in tables.items()}
+
+    def __getitem__(self, name: str) -> Table:
+        if name not in self._tables:
+            from syncline.errors import did_you_mean, one_of
+
+            raise KeyError(
+                f"there is no table {name!r}{did_you_mean(str(name), self._tables)} ({one_of(self._tables)})"
+            )
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tables)
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def __repr__(self) -> str:
+        return f"<Tables {', '.join(self._tables)}>"
+
+
+def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:
+    return {key.decode(): value.decode() for key, value in (metadata or {}).items()}
+
+
+def _needed(package: str, method: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        message = f"{method} needs {package}, which cannot be imported ({error}); to_arrow needs nothing further"
+        raise ImportError(message, name=package) from None
