@@ -5,6 +5,7 @@ use super::compute::ComputeSpec;
 use super::graph::{FamilySpec, GraphSpec};
 use crate::endpoints::LoadSpec;
 use serde::Deserialize;
+use std::sync::Arc;
 use syncline_collective::Kind;
 use syncline_workload::Counted;
 use syncline_workload::described::layers::{LayerSpec, RecommenderSpec};
@@ -60,8 +61,8 @@ pub enum JobSpec {
     },
     /// Iterations of graphs that are written out.
     Graph {
-        /// The graphs.
-        graph: GraphSpec,
+        /// The graphs, which may have millions of nodes and are shared by all copies of a description.
+        graph: Arc<GraphSpec>,
         /// Iterations.
         iterations: u32,
         /// Whether the run waits for communication that is still under way when the last main stream ends.

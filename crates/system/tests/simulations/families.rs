@@ -2,6 +2,7 @@
 
 use crate::support::{ace, all_reduce, baseline, chunks_of, dim, forwarding, ideal, packet, run, streaming};
 use proptest::prelude::*;
+use std::sync::Arc;
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, ClassSpec, CollectiveKindSpec, CollectiveSpec, ComputeSpec,
     DimSpec, EndpointSpec, FamilySpec, FlowSpec, FoldSpec, GraphNodeSpec, GraphSpec, JobSpec, LanesSpec, MembersSpec,
@@ -67,7 +68,7 @@ pub fn graph(
     spec.network = network;
     spec.families = families;
     spec.job = JobSpec::Graph {
-        graph: GraphSpec { classes, costs: vec![] },
+        graph: GraphSpec { classes, costs: vec![] }.into(),
         iterations: 1,
         drain: true,
         stragglers: vec![],
@@ -244,7 +245,7 @@ fn two_jobs(jobs: &[u32]) -> Spec {
             npus: vec![first, first + 2],
             grid: None,
             job: Box::new(JobSpec::Graph {
-                graph: GraphSpec { classes: vec![class("all", [first, first + 2], nodes)], costs: vec![] },
+                graph: GraphSpec { classes: vec![class("all", [first, first + 2], nodes)], costs: vec![] }.into(),
                 iterations: 1,
                 drain: true,
                 stragglers: vec![],
@@ -321,7 +322,7 @@ fn what_there_is_not_is_refused_by_field() {
     };
     fn classes(spec: &mut Spec) -> &mut Vec<ClassSpec> {
         match &mut spec.job {
-            JobSpec::Graph { graph, .. } => &mut graph.classes,
+            JobSpec::Graph { graph, .. } => &mut Arc::make_mut(graph).classes,
             other => panic!("{other:?}"),
         }
     }
@@ -584,7 +585,7 @@ fn alike(lattice: &Lattice, two: bool, endpoint: EndpointSpec, network: NetworkS
         nodes.push(node(time(1), &[count + 2]));
         classes.push(class(&format!("{part}"), (0..npus).filter(own), nodes));
     }
-    graph.classes = classes;
+    Arc::make_mut(graph).classes = classes;
     let (priority, traffic_class) = lattice.ranks[3];
     spec.families.push(FamilySpec { priority, traffic_class, ..on_grid("around", &lattice.sizes, &[0]) });
     spec.fold = FoldSpec::Off;
