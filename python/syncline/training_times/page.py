@@ -45,9 +45,6 @@ Readings, where sources are silent:
 * Attention is not fused: scores are in memory. The vocabulary is padded as Megatron-LM does.
 * Hosts are simulated on one server only. On several, GPUs work several times as long as hosts: five of these rows
   change by at most 0.06 % with hosts.
-* The two rows of the 1T model (512 GPUs, 64 stages, 512 micro-batches) are not in the table: their graphs take more
-  than 16 GB as they are made. A line through 66 and 82 micro-batches, with
-  these constants, comes to 101.0 s for 512 (+7.0 %; 75.5 s and +5.7 % with the selective one).
 * Megatron's full recomputation divides what stages send (scatter-gather); its other mode does so by itself."""
 
 WHY: Final = """### What explains the errors
