@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import threading
@@ -109,14 +108,17 @@ class Runs:
 class _LookedAtError(Exception):
     """A simulation was looked at, and not run."""
 
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+        """What it would take."""
+
 
 @dataclass(slots=True)
 class _Ahead(Runs):
     """Estimates the first simulation that a piece of work asks for instead of running it."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    last: float = 0.0
-    """What the simulation takes that was asked for last."""
 
     def result(self, run: Run) -> Result:
         variant = self.variant(run)
@@ -124,8 +126,7 @@ class _Ahead(Runs):
         if key not in self.seconds:
             is_kept = self.kept is not None and self.kept.has(key)
             self.seconds[key] = 0.0 if is_kept else estimate.of(variant.experiment, engine.preview(variant)).time_s
-        self.last = self.seconds[key]
-        raise _LookedAtError
+        raise _LookedAtError(self.seconds[key])
 
 
 def estimated(
@@ -141,10 +142,12 @@ def estimated(
         kinds.setdefault(tuple(name.split()[:2]), []).append(task)
     takes: list[float] = []
     for kind in kinds.values():
-        ahead.last = 0.0
-        with contextlib.suppress(_LookedAtError, InputError):
+        try:
             kind[len(kind) // 2]()
-        takes += [ahead.last] * len(kind)
+        except _LookedAtError as looked_at:
+            takes += [looked_at.seconds] * len(kind)
+        except InputError:
+            pass  # what is wrong is said when it is run
     return takes
 
 
