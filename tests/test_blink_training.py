@@ -15,12 +15,12 @@ from support.command import Ended
 from syncline import document, studies
 from syncline.fabric import notation
 from syncline.fabric.machines import MACHINES
-from syncline.reproduce import blink_theory, blink_training
-from syncline.reproduce.runs import Runs
+from syncline.reproduction import blink_theory, blink_training
+from syncline.reproduction.runs import Runs
 from syncline.schedules import blink
 from syncline.schedules.plan import dumps
-from syncline.sweep.file import load
-from syncline.trees import packing, question
+from syncline.sweeps.file import load
+from syncline.treegen import packing, question
 
 Command = Callable[..., Ended]
 

@@ -23,8 +23,8 @@ from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant, load
 from syncline.schema.merge import parse_override
 from syncline.schema.workloads import DividedWorkload, models_of
-from syncline.sweep import file, points
-from syncline.trees.planned import TreesError
+from syncline.sweeps import file, points
+from syncline.treegen.planned import TreesError
 
 SHARED_BY: Final = 3
 """So many experiments share the fields of what is accepted and refused, of which there are many thousands."""

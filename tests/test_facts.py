@@ -24,7 +24,7 @@ from syncline.report import declared
 from syncline.report.escape import html_text
 from syncline.schema import experiment, programs, rules, workloads
 from syncline.schema.compute import Compute
-from syncline.sweep import columns
+from syncline.sweeps import columns
 
 ROOT = Path(__file__).parents[1]
 OF_ETHERNET = {"transport", "queues", "congestion", "completions", "slowdowns", "flows", "watched", "captures"}

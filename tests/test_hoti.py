@@ -16,11 +16,11 @@ from syncline.fabric import scale_out_notation
 from syncline.fabric.scale_out import SuperNodes
 from syncline.fabric.topologies import Wired
 from syncline.networks.ethernet import EthernetNetwork
-from syncline.reproduce import hoti, ledger
-from syncline.reproduce.hoti import DLRM, SYSTEMS, Hoti
-from syncline.reproduce.runs import Run, Runs
-from syncline.sweep import points
-from syncline.sweep.file import load
+from syncline.reproduction import hoti, ledger
+from syncline.reproduction.hoti import DLRM, SYSTEMS, Hoti
+from syncline.reproduction.runs import Run, Runs
+from syncline.sweeps import points
+from syncline.sweeps.file import load
 from syncline.topology import Topology
 
 GBIT = 10**9 // 8
@@ -187,7 +187,7 @@ def test_orders_of_latencies_by_hand() -> None:
 
 
 def test_layers_of_a_recommender_are_apart_by_pass() -> None:
-    from syncline.figure import layers
+    from syncline.figures import layers
 
     settings = (
         "topology=Switch(16, rate=100Gb/s, latency=500ns)",

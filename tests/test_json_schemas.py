@@ -15,12 +15,12 @@ import pytest
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS
 from syncline import document, studies
-from syncline.figure import export as figures
+from syncline.figures import export as figures
 from syncline.models import export as models
 from syncline.schedules import plan_form
 from syncline.schema import documents, export
-from syncline.search import file as searches
-from syncline.sweep import export as sweeps
+from syncline.searches import file as searches
+from syncline.sweeps import export as sweeps
 
 Command = Callable[..., Ended]
 

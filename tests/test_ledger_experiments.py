@@ -14,9 +14,9 @@ from support import fake_core
 from support.command import Ended
 from syncline import engine, studies
 from syncline.errors import InputError
-from syncline.reproduce import confirm, experiments, fitted, ledger, sources
-from syncline.reproduce.experiments import Experiment
-from syncline.reproduce.runs import Run, Runs
+from syncline.reproduction import confirm, experiments, fitted, ledger, sources
+from syncline.reproduction.experiments import Experiment
+from syncline.reproduction.runs import Run, Runs
 from syncline.schema.load import load_file
 
 Command = Callable[..., Ended]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from support.command import Ended
 from syncline.errors import InputError
-from syncline.reproduce import confirm, experiments, ledger, page, sources
-from syncline.reproduce.page import Page
-from syncline.reproduce.runs import Runs
+from syncline.reproduction import confirm, experiments, ledger, page, sources
+from syncline.reproduction.page import Page
+from syncline.reproduction.runs import Runs
 
 Command = Callable[..., Ended]
 

@@ -17,7 +17,7 @@ from syncline.errors import InputError
 from syncline.schedules import msccl_xml, plan, ring
 from syncline.schema.load import Study, load
 from syncline.schema.merge import parse_override
-from syncline.sweep import file, points
+from syncline.sweeps import file, points
 
 Command = Callable[..., Ended]
 

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from support import fake_core
 from support.command import Ended
 from syncline import engine, studies
-from syncline.reproduce import ace, ace1, blink, hoti, ledger, sources, training, tutorial
-from syncline.reproduce.runs import Run, Runs, least
-from syncline.sweep import points
-from syncline.sweep.file import load
+from syncline.reproduction import ace, ace1, blink, hoti, ledger, sources, training, tutorial
+from syncline.reproduction.runs import Run, Runs, least
+from syncline.sweeps import points
+from syncline.sweeps.file import load
 
 Command = Callable[..., Ended]
 

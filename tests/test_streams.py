@@ -14,8 +14,8 @@ from support.command import Ended
 from syncline import studies
 from syncline.chunking import MB, Trial, best_chunks, miad, steady_from
 from syncline.endpoints import StreamsEndpoint
-from syncline.reproduce.blink import MICRO, SIZES, Blink
-from syncline.reproduce.runs import Run, Runs
+from syncline.reproduction.blink import MICRO, SIZES, Blink
+from syncline.reproduction.runs import Run, Runs
 from syncline.schedules import blink
 
 Command = Callable[..., Ended]

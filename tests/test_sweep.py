@@ -18,7 +18,7 @@ from support.command import Ended
 from support.experiments import THREE_SYSTEMS
 from syncline import studies
 from syncline.document import plain, read
-from syncline.sweep.export import json_schema
+from syncline.sweeps.export import json_schema
 
 Command = Callable[..., Ended]
 

@@ -15,8 +15,8 @@ from support.experiments import study
 from syncline import quantities
 from syncline.schema.experiment import Experiment
 from syncline.schema.explain import accepted_text
-from syncline.sweep import measures
-from syncline.sweep.table import COST, LABELS, UNITS
+from syncline.sweeps import measures
+from syncline.sweeps.table import COST, LABELS, UNITS
 
 DOCS = Path(__file__).parent.parent / "docs/sweeps.md"
 COLLECTIVE = "name: one\ntopology: {topology}\nworkload: {{collective: {kind}, size: 1MiB}}\n"

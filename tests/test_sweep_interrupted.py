@@ -20,9 +20,9 @@ import pytest
 from support.command import Ended
 from support.experiments import SMALL, study
 from syncline.errors import InputError
-from syncline.sweep import pool, progress
-from syncline.sweep.journal import FORMAT, Entry, Journal, checksum
-from syncline.sweep.work import WorkerDiedError
+from syncline.sweeps import pool, progress
+from syncline.sweeps.journal import FORMAT, Entry, Journal, checksum
+from syncline.sweeps.work import WorkerDiedError
 
 Command = Callable[..., Ended]
 

@@ -29,7 +29,7 @@ from syncline.schema.load import Choice, Study, Variant
 from syncline.schema.packed import PACKED, PLANNED
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.workloads import kinds_of
-from syncline.trees import planned
+from syncline.treegen import planned
 from syncline.trials import Basis, Candidate
 
 SAME: Final = facts.Names(lambda engine: (a.name for a in engine.algorithms.values() if a.same_as))

@@ -41,7 +41,7 @@ from syncline.schema.workloads import (
 )
 from syncline.strategies import training as divisions
 from syncline.topology import Topology
-from syncline.trees import planned
+from syncline.treegen import planned
 
 if TYPE_CHECKING:
     import pyarrow as pa

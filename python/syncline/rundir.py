@@ -118,7 +118,7 @@ class RunDirectory:
     def close(self, document: Document, tables: Mapping[str, dict[str, pa.Table]]) -> None:
         """Writes what is about the whole run."""
         from syncline.report import html
-        from syncline.trees import of_runs
+        from syncline.treegen import of_runs
 
         self._prepare()
         write(self.path / "summary.json", dumps(document) + "\n")

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from syncline.errors import InputError
-from syncline.figure import closed_form, draw, values
-from syncline.figure.file import Panel, load
-from syncline.reproduce import ace1
-from syncline.reproduce.runs import Runs
+from syncline.figures import closed_form, draw, values
+from syncline.figures.file import Panel, load
+from syncline.reproduction import ace1
+from syncline.reproduction.runs import Runs
 from syncline.studies import find_figure
-from syncline.sweep.table import Table
+from syncline.sweeps.table import Table
 
 FORM = """
 name: mine

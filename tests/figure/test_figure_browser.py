@@ -8,9 +8,9 @@ import pytest
 
 from support.browser import Page
 from support.figures import build, panels
-from syncline.figure import closed_form, draw, values
-from syncline.figure import page as pages
-from syncline.figure.file import Figure, Panel, load
+from syncline.figures import closed_form, draw, values
+from syncline.figures import page as pages
+from syncline.figures.file import Figure, Panel, load
 from syncline.studies import find_figure
 
 WIDTHS = [1280, 390]

@@ -8,7 +8,7 @@ import pytest
 
 from syncline import studies
 from syncline.errors import InputError
-from syncline.figure.file import Panel, load
+from syncline.figures.file import Panel, load
 
 GOOD = """
 name: mine

@@ -11,8 +11,8 @@ import pytest
 from support.figures import MIB, file_of, shown
 from syncline.cli import tables
 from syncline.errors import InputError
-from syncline.figure import draw
-from syncline.figure.values import Shown
+from syncline.figures import draw
+from syncline.figures.values import Shown
 
 
 def _shown(tmp_path: Path, panel: str) -> Shown:

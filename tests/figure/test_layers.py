@@ -9,8 +9,8 @@ import pytest
 from support.experiments import THREE_SYSTEMS, study
 from syncline import engine
 from syncline.errors import InputError
-from syncline.figure import draw, layers, runs
-from syncline.figure.file import FigureFile, Layers, load
+from syncline.figures import draw, layers, runs
+from syncline.figures.file import FigureFile, Layers, load
 
 FIGURE = """
 name: mine

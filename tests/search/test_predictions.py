@@ -13,11 +13,11 @@ from syncline.fabric import topologies
 from syncline.models import times
 from syncline.models.demands import Kernel
 from syncline.schema.parallel import Parallel
-from syncline.search import file, space
-from syncline.search.file import Search
-from syncline.search.predict import Predicted, Predictor
-from syncline.search.rates import Rates
-from syncline.search.space import Candidate
+from syncline.searches import file, space
+from syncline.searches.file import Search
+from syncline.searches.predict import Predicted, Predictor
+from syncline.searches.rates import Rates
+from syncline.searches.space import Candidate
 from syncline.strategies.mesh import Mesh
 from syncline.topology import Topology
 

@@ -22,10 +22,10 @@ from support.command import Ended
 from syncline import engine
 from syncline.errors import InputError, SimulationFailedError
 from syncline.schema.parallel import USUAL_ORDER
-from syncline.search import file, run, space
-from syncline.sweep import pool, remote
-from syncline.sweep.journal import Entry
-from syncline.sweep.work import WorkerDiedError
+from syncline.searches import file, run, space
+from syncline.sweeps import pool, remote
+from syncline.sweeps.journal import Entry
+from syncline.sweeps.work import WorkerDiedError
 
 Command = Callable[..., Ended]
 

@@ -6,10 +6,10 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from syncline.figure import draw, page, values
-from syncline.figure.file import Figure, FigureFile, Panel, load
-from syncline.figure.values import Shown
-from syncline.sweep import table
+from syncline.figures import draw, page, values
+from syncline.figures.file import Figure, FigureFile, Panel, load
+from syncline.figures.values import Shown
+from syncline.sweeps import table
 
 MIB = 1024**2
 EXTRA = {

@@ -11,8 +11,8 @@ import sys
 import time
 
 from syncline.fabric import notation
-from syncline.trees import choice, packing, question
-from syncline.trees.packing import Collective
+from syncline.treegen import choice, packing, question
+from syncline.treegen.packing import Collective
 
 MACHINES = ("dgx1v", "dgx1p", "dgx2", "dgx1v(nodes=8)", "dgx-a100(nodes=8)", "dgx-h100(nodes=32)")
 COLLECTIVES: tuple[Collective, ...] = ("broadcast", "all-gather", "all-reduce")

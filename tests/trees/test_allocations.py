@@ -10,9 +10,9 @@ from math import comb
 import pytest
 
 from syncline.fabric import notation
-from syncline.trees import allocations, border, packing, question
-from syncline.trees.allocations import TooManyError
-from syncline.trees.question import Question
+from syncline.treegen import allocations, border, packing, question
+from syncline.treegen.allocations import TooManyError
+from syncline.treegen.question import Question
 
 
 def _asked(machine: str, links: question.Links = "auto") -> Question:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from syncline.fabric import files, notation
-from syncline.reproduce import blink_links
-from syncline.reproduce.blink_links import GIGABITS, Links, alike, two_servers
-from syncline.reproduce.runs import Runs
-from syncline.trees import packing, question, servers
+from syncline.reproduction import blink_links
+from syncline.reproduction.blink_links import GIGABITS, Links, alike, two_servers
+from syncline.reproduction.runs import Runs
+from syncline.treegen import packing, question, servers
 
 
 @pytest.fixture(scope="module")

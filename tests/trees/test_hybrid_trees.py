@@ -19,8 +19,8 @@ from syncline.errors import InputError
 from syncline.fabric import notation
 from syncline.fabric.graph import Graph
 from syncline.schedules import plan_form
-from syncline.trees import choice, hybrid, packing, plan, question
-from syncline.trees.hybrid import Hybrid
+from syncline.treegen import choice, hybrid, packing, plan, question
+from syncline.treegen.hybrid import Hybrid
 
 Command = Callable[..., Ended]
 

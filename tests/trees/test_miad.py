@@ -15,7 +15,7 @@ from syncline import assumptions, choice, engine, results
 from syncline.chunking import MB
 from syncline.errors import InputError
 from syncline.schema.load import Variant
-from syncline.sweep import measures
+from syncline.sweeps import measures
 
 Command = Callable[..., Ended]
 

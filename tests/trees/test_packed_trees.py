@@ -15,7 +15,7 @@ from support.experiments import study
 from syncline import choice, engine
 from syncline.chunking import MB, miad
 from syncline.errors import InputError
-from syncline.trees import hybrid, planned, servers
+from syncline.treegen import hybrid, planned, servers
 
 Command = Callable[..., Ended]
 

@@ -12,7 +12,7 @@ import pytest
 from support.command import Ended
 from syncline.endpoints import streams
 from syncline.fabric import notation
-from syncline.trees import choice, packing, question
+from syncline.treegen import choice, packing, question
 
 Command = Callable[..., Ended]
 

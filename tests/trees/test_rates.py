@@ -11,9 +11,9 @@ import pytest
 
 from support import cuts
 from syncline.fabric import notation
-from syncline.trees import choice, fewest, packing, question
-from syncline.trees.packing import Collective, Packing
-from syncline.trees.question import Question
+from syncline.treegen import choice, fewest, packing, question
+from syncline.treegen.packing import Collective, Packing
+from syncline.treegen.question import Question
 
 CUBE = [
     *[(0, 3, 2), (2, 3, 2), (1, 2, 2), (1, 5, 2), (5, 6, 2), (6, 7, 2), (4, 7, 2), (0, 4, 2)],

@@ -14,8 +14,8 @@ import pytest
 from support import cuts
 from support.command import Ended
 from syncline.fabric import notation
-from syncline.trees import choice, packing, question, roots
-from syncline.trees.packing import Packing
+from syncline.treegen import choice, packing, question, roots
+from syncline.treegen.packing import Packing
 
 Command = Callable[..., Ended]
 

@@ -15,10 +15,10 @@ import pytest
 from support.command import Ended
 from syncline.errors import InputError
 from syncline.fabric import files, notation
-from syncline.reproduce.blink_links import two_servers
+from syncline.reproduction.blink_links import two_servers
 from syncline.schedules import plan_form
-from syncline.trees import loads, packing, question, servers
-from syncline.trees.packing import Collective
+from syncline.treegen import loads, packing, question, servers
+from syncline.treegen.packing import Collective
 
 Command = Callable[..., Ended]
 

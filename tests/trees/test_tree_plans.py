@@ -14,7 +14,7 @@ import msccl_rules
 import mscclpp_rules
 from support.command import Ended
 from syncline.fabric import notation
-from syncline.trees import packing, plan, question
+from syncline.treegen import packing, plan, question
 
 Command = Callable[..., Ended]
 

@@ -8,8 +8,8 @@ import random
 import pytest
 
 from syncline.fabric import notation
-from syncline.trees import choice, fewest, packing, question, search
-from syncline.trees.question import Question
+from syncline.treegen import choice, fewest, packing, question, search
+from syncline.treegen.question import Question
 
 
 def _regular(chance: random.Random) -> Question:
@@ -45,7 +45,7 @@ def test_trying_finds_as_few_trees_as_the_integer_program(seed: int, monkeypatch
 @pytest.mark.parametrize("machine", ["dgx1v", "dgx1p"])
 def test_no_integer_program_is_needed_on_a_dgx1(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From every root, trying a few hundred links finds the shallowest trees."""
-    monkeypatch.setattr("syncline.trees.fewest._integer", lambda *_, **__: pytest.fail("an integer program"))
+    monkeypatch.setattr("syncline.treegen.fewest._integer", lambda *_, **__: pytest.fail("an integer program"))
     asked = question.asked(notation.parse(machine).graph(), tuple(range(8)))
     for root in range(8):
         packed = packing.of(asked, "broadcast", root)

@@ -14,9 +14,9 @@ import pytest
 
 from support import cuts
 from support.command import Ended
-from syncline.trees import packing, unequal
-from syncline.trees.packing import Packing
-from syncline.trees.question import Question
+from syncline.treegen import packing, unequal
+from syncline.treegen.packing import Packing
+from syncline.treegen.question import Question
 
 Command = Callable[..., Ended]
 

@@ -214,7 +214,7 @@ def _trees(run: Run) -> str:
     cannot be read.
     """
     from syncline.schema import load
-    from syncline.trees import of_runs
+    from syncline.treegen import of_runs
 
     if run._finished is not None:
         variants = run._finished.study.variants

@@ -17,13 +17,13 @@ from syncline.cli import options
 if TYPE_CHECKING:
     from syncline.engine import Result
     from syncline.errors import Problem
-    from syncline.figure.file import FigureFile
-    from syncline.figure.runs import Run
-    from syncline.figure.timeline import Track
-    from syncline.figure.values import Shown
+    from syncline.figures.file import FigureFile
+    from syncline.figures.runs import Run
+    from syncline.figures.timeline import Track
+    from syncline.figures.values import Shown
     from syncline.schema.load import Variant
-    from syncline.sweep.points import Simulation
-    from syncline.sweep.table import Table
+    from syncline.sweeps.points import Simulation
+    from syncline.sweeps.table import Table
 
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The directory for the figure, its numbers and its sweeps.")]
 
@@ -70,7 +70,7 @@ def figure(
 
 def _read(file: str) -> FigureFile:
     from syncline import studies
-    from syncline.figure.file import load
+    from syncline.figures.file import load
 
     return load(*studies.find_figure(file))
 
@@ -94,10 +94,10 @@ class _Work:
         """Reads all sweeps and experiments, and makes the directory. Raises [`InputError`]."""
         from syncline import studies
         from syncline.errors import InputError, command_line
-        from syncline.figure import closed_form, runs
-        from syncline.sweep import points
-        from syncline.sweep.file import load
-        from syncline.sweep.progress import Checked
+        from syncline.figures import closed_form, runs
+        from syncline.sweeps import points
+        from syncline.sweeps.file import load
+        from syncline.sweeps.progress import Checked
 
         problems: list[Problem] = []
         for i, name in enumerate(self.described.figure.sweeps):
@@ -135,8 +135,8 @@ class _Work:
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
         from syncline import engine, estimate, runner
-        from syncline.sweep import journal, table
-        from syncline.sweep import run as sweeps
+        from syncline.sweeps import journal, table
+        from syncline.sweeps import run as sweeps
 
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
@@ -160,8 +160,8 @@ class _Work:
     def panels(self) -> list[Shown | Track]:
         """The numbers of every panel. Raises [`InputError`] with everything that cannot be shown."""
         from syncline.errors import InputError
-        from syncline.figure import layers, timeline, values
-        from syncline.figure.file import Layers, Timeline
+        from syncline.figures import layers, timeline, values
+        from syncline.figures.file import Layers, Timeline
 
         shown: list[Shown | Track] = []
         problems: list[Problem] = []
@@ -189,7 +189,7 @@ def _one(key: Run, variant: Variant) -> tuple[Run, Result]:
 
 def _document(work: _Work, panels: list[Shown | Track], seed: int) -> dict[str, Any]:
     from syncline import comparison, results
-    from syncline.figure.timeline import Track
+    from syncline.figures.timeline import Track
 
     variants = [s.variant for _, simulations in work.sweeps for s in simulations]
     variants += list(work.runs.values())
@@ -246,7 +246,7 @@ def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -
     import io
 
     from syncline import rundir
-    from syncline.figure import page
+    from syncline.figures import page
 
     figure = work.described.figure
     svg, png, remarks = _drawn(work, panels)
@@ -274,7 +274,7 @@ def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[bytes, bytes, list
     import warnings
 
     from syncline.errors import InputError
-    from syncline.figure import draw
+    from syncline.figures import draw
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -296,7 +296,7 @@ def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[bytes, bytes, list
 
 
 def _print(work: _Work, panels: list[Shown | Track], document: dict[str, Any], *, json: bool, quiet: bool) -> None:
-    from syncline.figure.values import Shown
+    from syncline.figures.values import Shown
 
     if json:
         from syncline import results

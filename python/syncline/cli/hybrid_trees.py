@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.fabric.graph import Graph
     from syncline.fabric.machines import Cluster
-    from syncline.trees.hybrid import Hybrid, Part
-    from syncline.trees.packing import Collective
+    from syncline.treegen.hybrid import Hybrid, Part
+    from syncline.treegen.packing import Collective
 
 NAME: Final = "hybrid"
 FLAG: Final = "--switch-latency"
@@ -93,7 +93,7 @@ class Given:
         self, graph: Graph, gpus: Sequence[int], collective: Collective, root: int, size: int, overhead_s: float
     ) -> Hybrid:
         """The trees of both kinds of links."""
-        from syncline.trees import hybrid
+        from syncline.treegen import hybrid
 
         switch_ps = self._switch_ps()[0]
         return hybrid.of(graph, gpus, collective, root, size, switch_ps=switch_ps, overhead_s=overhead_s)
@@ -102,7 +102,7 @@ class Given:
 def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[str, Any]:
     """The plan. Raises [`InputError`] where there is none, or the format cannot say over which links a message goes."""
     from syncline.errors import command_line
-    from syncline.trees import hybrid
+    from syncline.treegen import hybrid
 
     collective = found.nvlink.packed.collective
     if not (found.nvlink.packed.trees or found.pcie.packed.trees):
@@ -130,8 +130,8 @@ class Shown:
 
 def _described(graph: Graph, found: Hybrid) -> list[tuple[Part, dict[str, Any]]]:
     """Both parts, with what there is to say of their trees."""
-    from syncline.trees import document as documents
-    from syncline.trees.choice import Best, Goal
+    from syncline.treegen import document as documents
+    from syncline.treegen.choice import Best, Goal
 
     parts = []
     for part in (found.nvlink, found.pcie):
@@ -177,7 +177,7 @@ def _document(graph: Graph, gpus: Sequence[int], found: Hybrid, shown: Shown) ->
 def picture(graph: Graph, found: Hybrid) -> str:
     """Both sets of trees as SVG, those over PCIe with double lines."""
     from syncline.fabric.svg import render
-    from syncline.trees import picture as pictures
+    from syncline.treegen import picture as pictures
 
     parts = [
         pictures.Part(part.asked, part.packed, " over PCIe" if over_pcie else " over NVLinks", over_pcie)
@@ -206,7 +206,7 @@ def show(graph: Graph, gpus: Sequence[int], found: Hybrid, shown: Shown, began: 
         trees_page.draw(shown.svg, len(gpus), lambda: picture(graph, found))
     if shown.html is not None:
         from syncline.cli import trees_options
-        from syncline.trees import hybrid_page
+        from syncline.treegen import hybrid_page
 
         described = [(part, whole) for part, whole in _described(graph, found) if part in found.used]
         trees_page.save(shown.html, hybrid_page.build(graph, described, document, trees_options.typed()))

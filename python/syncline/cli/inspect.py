@@ -34,13 +34,13 @@ def schema(
       syncline schema model > model.schema.json
     """
     from syncline.errors import command_line, did_you_mean, one_of
-    from syncline.figure import export as figure_export
+    from syncline.figures import export as figure_export
     from syncline.models import export as model_export
     from syncline.results import dumps
     from syncline.schedules import plan_form
     from syncline.schema import documents, export, graph_file
-    from syncline.search import file as search_file
-    from syncline.sweep import export as sweep_export
+    from syncline.searches import file as search_file
+    from syncline.sweeps import export as sweep_export
 
     schemas = {
         "experiment": export.json_schema,
@@ -127,7 +127,7 @@ def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str,
 def _of_sweep(file: Path) -> tuple[str, Path, dict[str, Any]]:
     """The page of a sweep, its place, and what it is about."""
     from syncline.report import sweep
-    from syncline.sweep import table
+    from syncline.sweeps import table
 
     rows, about = table.read(file)
     found = {key: about.get(key) for key in ("version", "status", "name")}

@@ -107,7 +107,7 @@ def common_problems(*, threads: int | None = None, seed: int = 0, ray: str | Non
     """What is wrong with flags that most commands have."""
     problems = arguments.common_problems(arguments.FLAGS, seed=seed, threads=threads)
     if ray is not None:
-        from syncline.sweep import remote
+        from syncline.sweeps import remote
 
         error = remote.missing(ray)
         problems += [] if error is None else error.problems

@@ -27,7 +27,7 @@ def too_many(gpus: Sequence[int], text: str | None, asked: str | None = None, mo
     what has fewer of them.
     """
     from syncline.errors import command_line
-    from syncline.trees.question import MOST_GPUS
+    from syncline.treegen.question import MOST_GPUS
 
     most = MOST_GPUS if most is None else most
     if len(gpus) <= most:

@@ -16,9 +16,9 @@ from syncline.errors import InputError, command_line
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from syncline.reproduce import experiments
-    from syncline.reproduce.confirm import Comparison
-    from syncline.reproduce.ledger import Finding
+    from syncline.reproduction import experiments
+    from syncline.reproduction.confirm import Comparison
+    from syncline.reproduction.ledger import Finding
 
 
 def reproduce(
@@ -66,7 +66,7 @@ def reproduce(
         problems += [problem for error in _unwritable(write, claims or []) for problem in error.problems]
     if problems:
         raise InputError(problems)
-    from syncline.reproduce import experiments, ledger, page
+    from syncline.reproduction import experiments, ledger, page
 
     selected = ledger.select(claims or [])
     asked = with_experiments or write is not None
@@ -75,9 +75,9 @@ def reproduce(
         page.check(chosen)
 
     from syncline import estimate, results, runner
-    from syncline.reproduce import confirm, sources
-    from syncline.reproduce.kept import Kept
-    from syncline.reproduce.runs import Runs, estimated
+    from syncline.reproduction import confirm, sources
+    from syncline.reproduction.kept import Kept
+    from syncline.reproduction.runs import Runs, estimated
 
     began = time.monotonic()
     kept = None if keep is None else Kept(keep)
@@ -147,7 +147,7 @@ def _print(findings: list[Finding], experiments: list[experiments.Table], compar
 
 
 def _claims(findings: list[Finding]) -> Table:
-    from syncline.reproduce.ledger import numbers, ranges
+    from syncline.reproduction.ledger import numbers, ranges
 
     table = _table(("claim", "unit", "published", "simulated", "accepted", "", "note"), "")
     for finding in findings:
@@ -174,7 +174,7 @@ def _experiment(found: experiments.Table) -> Table:
 
 
 def _confirmed(comparisons: list[Comparison]) -> Table:
-    from syncline.reproduce.page import CONFIRMED, confirmed
+    from syncline.reproduction.page import CONFIRMED, confirmed
 
     table = _table(CONFIRMED, "one point of each study, simulated unfolded as well")
     for row in confirmed(comparisons):

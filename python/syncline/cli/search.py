@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from syncline.schema.merge import Override
-    from syncline.search.file import Search
-    from syncline.search.run import Found
+    from syncline.searches.file import Search
+    from syncline.searches.run import Found
 
 Row = dict[str, Any]
 
@@ -58,9 +58,9 @@ def search(
     than the best simulated time is not.
     """
     from syncline.errors import command_line
-    from syncline.search import run, space, table
-    from syncline.sweep import run as sweeps
-    from syncline.sweep.journal import Journal, beside
+    from syncline.searches import run, space, table
+    from syncline.sweeps import run as sweeps
+    from syncline.sweeps.journal import Journal, beside
 
     problems = options.common_problems(threads=threads, ray=ray)
     if top < 0:
@@ -102,7 +102,7 @@ def search(
 
 def _read(file: str, overrides: Sequence[Override]) -> Search:
     from syncline import inputs
-    from syncline.search.file import load_file
+    from syncline.searches.file import load_file
 
     return load_file(inputs.given(file), file, overrides)
 
@@ -119,7 +119,7 @@ def _document(found: Found, rows: Sequence[Row]) -> dict[str, Any]:
     import syncline
     from syncline import assumptions
     from syncline.results import SCHEMA_VERSION
-    from syncline.search import table
+    from syncline.searches import table
 
     said = table.about(found)
     statuses = [finding.status for finding in found.findings]

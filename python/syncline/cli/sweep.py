@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.results import Document
     from syncline.schema.merge import Override
-    from syncline.sweep.file import Sweep
-    from syncline.sweep.journal import Journal
-    from syncline.sweep.points import Simulation
-    from syncline.sweep.table import Table
+    from syncline.sweeps.file import Sweep
+    from syncline.sweeps.journal import Journal
+    from syncline.sweeps.points import Simulation
+    from syncline.sweeps.table import Table
 
 Out = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a table (.parquet or .csv), and a journal beside it.")
@@ -85,8 +85,8 @@ def sweep(
     began = time.monotonic()
     described = options.load(problems, set_, lambda overrides: _read(file, [*overrides, *forced]))
 
-    from syncline.sweep import points, run, table
-    from syncline.sweep.progress import Checked
+    from syncline.sweeps import points, run, table
+    from syncline.sweeps.progress import Checked
 
     simulations, warnings = points.simulations(described, Checked(described.points, quiet=quiet), seed)
     journal = _journal(out, resume=resume)
@@ -107,14 +107,14 @@ def sweep(
 
 def _read(file: str, overrides: Sequence[Override]) -> Sweep:
     from syncline import studies
-    from syncline.sweep.file import load
+    from syncline.sweeps.file import load
 
     path, label = studies.find_sweep(file)
     return load(path, label, overrides)
 
 
 def _is_sweep(path: Path) -> bool:
-    from syncline.sweep import run
+    from syncline.sweeps import run
 
     return run.is_sweep(path)
 
@@ -132,7 +132,7 @@ def check_output(
     which alone is replaced.
     """
     from syncline.errors import InputError, command_line
-    from syncline.sweep import journal
+    from syncline.sweeps import journal
 
     if out is None:
         if resume:
@@ -164,7 +164,7 @@ def check_output(
 
 
 def _journal(out: Path | None, *, resume: bool) -> Journal | None:
-    from syncline.sweep import journal
+    from syncline.sweeps import journal
 
     return None if out is None else journal.Journal.open(journal.beside(out), resume=resume)
 
@@ -178,7 +178,7 @@ def _document(
     status: str,
 ) -> Document:
     from syncline import comparison, results
-    from syncline.sweep.table import COST
+    from syncline.sweeps.table import COST
 
     all_warnings = [*warnings, *(f"{row['name']}: {row['warnings']}" for row in found.rows if row.get("warnings"))]
     all_warnings += comparison.beaten_in_sweep(found.rows)

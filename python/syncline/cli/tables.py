@@ -16,8 +16,8 @@ from syncline.text_units import bandwidth, duration, percent, size, times
 
 if TYPE_CHECKING:
     from syncline.estimate import Estimate
-    from syncline.figure.values import Shown
-    from syncline.sweep.table import Table as Sweep
+    from syncline.figures.values import Shown
+    from syncline.sweeps.table import Table as Sweep
 
 show: Final = layout.show
 BACKGROUND: Final = ("background_compute_time_s", "background_wait_s")
@@ -228,7 +228,7 @@ def sweep(document: dict[str, Any], found: Sweep) -> tuple[Table, int]:
 
 def panel(shown: Shown) -> tuple[Table, int]:
     """The numbers of a panel of a figure, beside the published ones; and how many columns say what they are of."""
-    from syncline.figure.values import called
+    from syncline.figures.values import called
 
     drawn = shown.panel
     table = Table(title=drawn.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)

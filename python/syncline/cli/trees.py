@@ -16,9 +16,9 @@ from syncline.cli import hybrid_trees, options, packed_trees, single, topology, 
 if TYPE_CHECKING:
     from syncline.cli.trees_compare import Case
     from syncline.fabric.graph import Graph
-    from syncline.trees.hybrid import Hybrid
-    from syncline.trees.packing import Packing
-    from syncline.trees.question import Question
+    from syncline.treegen.hybrid import Hybrid
+    from syncline.treegen.packing import Packing
+    from syncline.treegen.question import Question
 
 JSON, PLAN, MSCCL, MSCCLPP = FORMATS = ("json", "plan", "msccl-xml", "mscclpp-json")
 SHOWN = 8
@@ -158,8 +158,8 @@ def trees(
     problems += [*wrong, *of_overhead]
     from syncline import results
     from syncline.cli import trees_compare
-    from syncline.trees import choice, packing, picture, question
-    from syncline.trees import document as documents
+    from syncline.treegen import choice, packing, picture, question
+    from syncline.treegen import document as documents
 
     costly = (
         (f"--format {format_}", format_ != JSON),
@@ -230,7 +230,7 @@ def _checked(collective: str, objective: str, links: str, size: str, threshold: 
     """The values of options, and what is wrong with them."""
     from syncline import quantities
     from syncline.errors import command_line
-    from syncline.trees import choice, packing, question
+    from syncline.treegen import choice, packing, question
 
     problems: list[Any] = []
     for flag, value, accepted in (
@@ -273,7 +273,7 @@ def _root(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Lit
     """The root's place in the list of GPUs, or `auto`, and what is wrong with it."""
     from syncline.errors import command_line
     from syncline.fabric import allocation
-    from syncline.trees.packing import TASKS
+    from syncline.treegen.packing import TASKS
 
     accepted = f"auto, or one of {allocation.canonical(gpus)}"
     if root is None:
@@ -323,7 +323,7 @@ class _Where:
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
         from syncline.errors import command_line
-        from syncline.trees import choice, hybrid, plan
+        from syncline.treegen import choice, hybrid, plan
 
         packed = self.packed
         if not packed.trees and not packed.stages:
@@ -385,7 +385,7 @@ class _Hybrid:
     def found(self, root: int, size: int, overhead_s: float | None) -> Hybrid:
         """The trees. Of those that are compared, a slice costs what it costs at their endpoint, if nothing is said."""
         from syncline.cli import trees_compare
-        from syncline.trees import choice, question
+        from syncline.treegen import choice, question
 
         if overhead_s is None and self.compare:
             asked = question.asked(self.graph, self.gpus, "all")

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from syncline.fabric.machines import Cluster
     from syncline.results import Document
     from syncline.schema.load import Variant
-    from syncline.trees.choice import Goal, Objective
-    from syncline.trees.hybrid import Hybrid
-    from syncline.trees.packing import Packing
-    from syncline.trees.question import Links, Question
+    from syncline.treegen.choice import Goal, Objective
+    from syncline.treegen.hybrid import Hybrid
+    from syncline.treegen.packing import Packing
+    from syncline.treegen.question import Links, Question
 
 DEFAULT_BACKEND: Final = "flow"
 """It shares links among messages, which decides between schedules, and takes less time than backends with packets."""
@@ -93,14 +93,14 @@ class Goals:
 
     def own_plan(self, kind: str) -> bool:
         """Whether `--algorithm packed-trees` has no such wishes, so that trees run as a plan."""
-        from syncline.trees import packing
+        from syncline.treegen import packing
 
         rooted = self.root is not None and kind not in packing.ROOTED
         return self.threshold > 0 or self.overhead_s is not None or rooted
 
     def wish(self, size: int, case: Case | None, graph: Graph, asked: Question) -> Goal:
         """What trees are chosen for; those of a case that is simulated by what its endpoint takes for a slice."""
-        from syncline.trees import choice
+        from syncline.treegen import choice
 
         overhead_s = self.overhead_s
         if overhead_s is None:
@@ -116,7 +116,7 @@ class Goals:
 def slice_overhead_s(endpoint: str, graph: Graph, asked: Question) -> float:
     """What a slice costs beside its bytes, as `--algorithm packed-trees` has it."""
     from syncline import endpoints
-    from syncline.trees import planned
+    from syncline.treegen import planned
 
     stated: int | None = endpoints.ENDPOINTS[endpoint](kind=endpoint).slice_overhead
     return (stated or planned.slowest(graph, asked)) / planned.PS_PER_S
@@ -167,7 +167,7 @@ def of(
     quiet: bool = True,
 ) -> list[Document]:
     """An entry for each schedule, and one for the bound. `packing` has the trees that were chosen."""
-    from syncline.trees import theory
+    from syncline.treegen import theory
 
     plan = None
     if goals.own_plan(case.kind):
@@ -198,7 +198,7 @@ def of_hybrid(case: Case, graph: Graph, found: Hybrid, cluster: Cluster | None) 
     links together, of which each tree has one.
     """
     from syncline.schedules import plan_form
-    from syncline.trees import hybrid, theory
+    from syncline.treegen import hybrid, theory
 
     switch_ps = round(found.switch_s / hybrid.PS / case.ranks)
     waits = [f"endpoint.peer_access_latency={switch_ps}ps"] if waits_for_peer_access(case.endpoint) else []
@@ -339,7 +339,7 @@ def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, wish: Goa
     """The plan of trees that were chosen in another way than `--algorithm packed-trees` does."""
     from syncline.errors import command_line
     from syncline.schedules import plan_form
-    from syncline.trees import choice, plan
+    from syncline.treegen import choice, plan
 
     if not packing.trees and not packing.stages:
         raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")

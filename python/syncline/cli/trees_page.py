@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
-    from syncline.trees.packing import Packing
-    from syncline.trees.question import Question
+    from syncline.treegen.packing import Packing
+    from syncline.treegen.question import Question
 
 
 def write(path: Path, graph: Graph, asked: Question, packed: Packing, document: dict[str, Any]) -> None:
     """Writes the page; `packed` has the trees that were chosen. Raises [`InputError`] where it cannot be written."""
     from syncline.cli import trees_options
-    from syncline.trees import page
+    from syncline.treegen import page
 
     save(path, page.build(page.Found(graph, asked, packed, document), trees_options.typed()))
 

@@ -17,16 +17,16 @@ from syncline.cli.trees_compare import Case, Goals
 from syncline.errors import InputError, SimulationFailedError, command_line
 from syncline.fabric import allocation, notation
 from syncline.fabric.allocation import AllocationError
-from syncline.sweep.journal import Entry
-from syncline.trees import allocations, choice, question, sweep_table, theory
-from syncline.trees.sweep_table import NAMES, Row, Table
+from syncline.sweeps.journal import Entry
+from syncline.treegen import allocations, choice, question, sweep_table, theory
+from syncline.treegen.sweep_table import NAMES, Row, Table
 
 if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.fabric.graph import Graph
-    from syncline.sweep.journal import Journal
-    from syncline.trees.allocations import Allocation
-    from syncline.trees.question import Question
+    from syncline.sweeps.journal import Journal
+    from syncline.treegen.allocations import Allocation
+    from syncline.treegen.question import Question
 
 FORMAT: Final = 1
 """Of rows in a journal: another number, and they are found anew."""
@@ -93,8 +93,8 @@ class Files:
 def run(wanted: Wanted, files: Files, threads: int | None, began: float, *, json: bool) -> int:
     """Finds and prints the rows, and writes what is asked for. Raises [`InputError`]."""
     from syncline import interrupts
-    from syncline.sweep import journal as journals
-    from syncline.sweep.run import keeping
+    from syncline.sweeps import journal as journals
+    from syncline.sweeps.run import keeping
 
     found = _allocations(wanted, files)
     journal = None if files.table is None else journals.Journal.open(journals.beside(files.table), resume=files.resume)
@@ -171,7 +171,7 @@ def _measures(
 def _allocations(wanted: Wanted, files: Files) -> list[Allocation]:
     """What there is to look at. Raises [`InputError`] with all that is wrong."""
     from syncline.cli import sweep
-    from syncline.trees.allocations import TooManyError
+    from syncline.treegen.allocations import TooManyError
 
     gpus = len(wanted.asked.gpus)
     problems: list[Problem] = []
@@ -208,9 +208,9 @@ def _entries(
 ) -> tuple[dict[str, Entry], bool]:
     """What came of the allocations, by their keys, and whether it was interrupted."""
     from syncline import interrupts
-    from syncline.sweep import pool
-    from syncline.sweep.progress import SweepProgress
-    from syncline.sweep.work import WorkerDiedError
+    from syncline.sweeps import pool
+    from syncline.sweeps.progress import SweepProgress
+    from syncline.sweeps.work import WorkerDiedError
 
     if journal is not None and journal.remark is not None:
         print(f"warning: {journal.remark}", file=sys.stderr)
@@ -280,7 +280,7 @@ def _document(wanted: Wanted, table: Table, began: float) -> dict[str, Any]:
 
 def _draw(table: Table, document: dict[str, Any], files: Files) -> None:
     from syncline import rundir
-    from syncline.trees import sweep_figure, sweep_page
+    from syncline.treegen import sweep_figure, sweep_page
 
     if files.svg is None and files.html is None:
         return

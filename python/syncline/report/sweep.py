@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from syncline.quantities import SIZE
-from syncline.sweep import columns as declared
+from syncline.sweeps import columns as declared
 
 from .charts import Figure
 from .escape import chart_text, short

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline.figure.draw import COLOURS, STYLE
-from syncline.figure.page import drawing
+from syncline.figures.draw import COLOURS, STYLE
+from syncline.figures.page import drawing
 from syncline.report.markup import Column, Row, hint, reproduce, section, table
 from syncline.report.page import Around, whole
 from syncline.report.units import percent, rate_scale, size, time_scale

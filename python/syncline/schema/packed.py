@@ -7,7 +7,7 @@ from typing import Final, Literal
 from syncline.schema.section import Section
 
 PACKED: Final = "packed-trees"
-"""The algorithm, whose plans `syncline.trees` makes; the engine sees plans."""
+"""The algorithm, whose plans `syncline.treegen` makes; the engine sees plans."""
 PLANNED: Final = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "gather", "scatter")
 """The collectives of which trees make plans."""
 

@@ -1,0 +1,324 @@
+"""The numbers of a panel, from the rows of sweeps.
+
+A row is a simulation: its axes, `base`, `variant`, and what came of it, under names that carry units
+(`iteration_time_s`). A figure may leave the unit of a column out (`endpoint.sram`), and may write a quantity that it
+looks for with a unit of its own (`4MiB`).
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from syncline import quantities
+from syncline.engine import PS_PER_S
+from syncline.errors import InputError, did_you_mean, one_of, shown
+from syncline.figures.file import UNITS, Cell, FigureFile, Panel, Published
+from syncline.report import units
+from syncline.sweeps.table import Table
+
+Row = Mapping[str, Any]
+
+LEAST: Final = "least "
+MOST: Final = "most "
+"""What stands before the column of a spread's ends, as parts of the panel."""
+
+SUFFIXES: Final = ("_bytes", "_bytes_per_s", "_s", "_hz", "_flops_per_s", "_um2", "_w", "_j")
+READERS: Final[dict[str, Callable[[str], float]]] = {
+    "_bytes_per_s": lambda text: quantities.rate(text, zero=True),
+    "_bytes": lambda text: quantities.size(text, zero=True),
+    "_hz": quantities.frequency,
+    "_s": lambda text: quantities.time(text, zero=True) / PS_PER_S,
+}
+"""How a quantity is read that a column of this unit is compared with; the longer suffixes first."""
+
+UNIT_NAMES: Final = {"%": "percent", "mm\N{SUPERSCRIPT TWO}": "mm2", "\N{MICRO SIGN}s": "us"} | {
+    f"{prefix}B/s": f"{prefix.lower()}b_per_s" for prefix in ("", "K", "M", "G", "T")
+}
+"""Units as parts of names, where they are not the unit in small letters."""
+
+
+def called(column: str) -> str:
+    """What people call a column: its last part, without its unit."""
+    name = column.rpartition(".")[2]
+    suffix = next((s for s in sorted(SUFFIXES, key=len, reverse=True) if name.endswith(s)), "")
+    return name.removesuffix(suffix).replace("_", " ")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A number of a panel, in the panel's unit."""
+
+    x: Cell
+    series: Cell | None
+    part: str
+    value: float
+    published: float | None = None
+
+
+WIDE: Final = 1e4
+"""The largest x over the smallest one, above which each has a unit of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A panel with its numbers."""
+
+    panel: Panel
+    values: Sequence[Value]
+    x_scale: units.Scale
+    """The unit of x, where it is a number."""
+    y_scale: units.Scale
+    series_scale: units.Scale
+    lines: Sequence[Published]
+    """Published values that belong to no x."""
+    x_column: str = ""
+    """The column of x, with its unit."""
+
+    def part_name(self, part: str) -> str:
+        """The name of a value among others: what it is, and the unit that it is shown in."""
+        name = called(part).replace(" ", "_")
+        if self.panel.relative_to:
+            return f"{'speedup_by' if self.panel.speedup else 'relative'}_{name}"
+        unit = self.y_scale.unit
+        return f"{name}_{UNIT_NAMES.get(unit, unit.lower())}" if unit else part
+
+    @property
+    def measure(self) -> str:
+        """What the values are called, without their unit; of stacked columns, the first."""
+        name = called(self.panel.parts[0])
+        if not self.panel.relative_to:
+            return name
+        return self.panel.y_label.partition(" [")[0] or f"relative {name}"
+
+    def x_text(self, value: Cell) -> str:
+        """An x for people."""
+        return _text(value, self.x_scale)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether no unit suits all x of a logarithmic axis."""
+        numbers = [n for v in self.values if (n := units.number(v.x))]
+        return self.panel.kind == "lines" and self.panel.log and bool(numbers) and max(numbers) > WIDE * min(numbers)
+
+    def own_text(self, value: Cell) -> str:
+        """An x for people in the unit that suits it alone."""
+        return _text(value, _scale([value], self.x_column))
+
+    def series_text(self, value: Cell | None) -> str:
+        """A series for people."""
+        return "" if value is None else _text(value, self.series_scale)
+
+
+def of(file: FigureFile, place: int, panel: Panel, tables: Sequence[Table]) -> Shown:
+    """The numbers of a panel. Raises [`InputError`] for columns and values that no row has."""
+    return _Reading(file, place, panel, tables).shown()
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    x: Cell
+    series: Cell | None
+    part: str
+    value: float
+
+
+@dataclass(slots=True)
+class _Reading:
+    file: FigureFile
+    place: int
+    panel: Panel
+    tables: Sequence[Table]
+
+    def shown(self) -> Shown:
+        panel = self.panel
+        points = [point for table in self.tables for point in self._points(table)]
+        if not points:
+            raise self._refused("where", "no simulation that succeeded has these values")
+        points = list(self._merged(points))
+        self._every_place_exists(points)
+        y_scale = self._y_scale(points)
+        x_scale = _scale([p.x for p in points], self._column(panel.x))
+        series_scale = _scale([], "")
+        if panel.series is not None:
+            series_scale = _scale([p.series for p in points], self._column(panel.series))
+        values = [Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p)) for p in points]
+        self._every_published_is_shown(values)
+        lines = [p for p in panel.published if p.x is None]
+        return Shown(panel, values, x_scale, y_scale, series_scale, lines, self._column(panel.x))
+
+    def _points(self, table: Table) -> Iterable[_Point]:
+        panel = self.panel
+        wanted = {self._column(name): _listed(value) for name, value in panel.where.items()}
+        rows = [row for row in table.rows if row.get("status") == "done"]
+        for row in rows:
+            if not all(_among(row.get(name), options, name) for name, options in wanted.items()):
+                continue
+            x = row.get(self._column(panel.x))
+            series = None if panel.series is None else row.get(self._column(panel.series))
+            if panel.kind == "scatter":
+                series = ", ".join(self._named(row, name) for name in panel.each)
+            for part in panel.parts:
+                value = units.number(row.get(self._column(part)))
+                if value is None or x is None:
+                    continue
+                if panel.relative_to:
+                    other = self._other(row, table, part)
+                    if other is None or not other or not value:
+                        continue
+                    value = other / value if panel.speedup else value / other
+                yield _Point(x, series, part, value)
+
+    def _named(self, row: Row, name: str) -> str:
+        column = self._column(name)
+        return f"{name.rpartition('.')[2]} {_text(row.get(column), _scale([row.get(column)], column))}"
+
+    def _other(self, row: Row, table: Table, part: str) -> float | None:
+        """The value of the row that differs in the given columns only."""
+        differing = {self._column(name): value for name, value in self.panel.relative_to.items()}
+        same = [name for name in ("base", "variant", *table.axes) if name not in differing]
+        for other in table.rows:
+            if all(other.get(name) == row.get(name) for name in same) and all(
+                _equal(other.get(name), value, name) for name, value in differing.items()
+            ):
+                return units.number(other.get(self._column(part)))
+        return None
+
+    def _merged(self, points: Sequence[_Point]) -> Iterable[_Point]:
+        """One point for each x, series and part; a scatter has one for each series, a spread the least and the most."""
+        scatter = self.panel.kind == "scatter"
+        groups: dict[tuple[object, ...], list[_Point]] = {}
+        for point in points:
+            key = (point.series, point.part) if scatter else (point.x, point.series, point.part)
+            groups.setdefault(key, []).append(point)
+        for group in groups.values():
+            first = group[0]
+            if self.panel.spread:
+                for end, which in ((LEAST, min), (MOST, max)):
+                    yield _Point(first.x, first.series, end + first.part, which(p.value for p in group))
+                continue
+            if len(group) > 1 and not self.panel.mean and len({p.value for p in group}) > 1:
+                message = f"{len(group)} simulations have the same {self.panel.x} and the same series"
+                raise self._refused("x", message, "where: {COLUMN: VALUE}, or mean: true")
+            x = first.x
+            if scatter and isinstance(x, int | float):
+                x = statistics.fmean(float(p.x) for p in group)
+            yield _Point(x, first.series, first.part, statistics.fmean(p.value for p in group))
+
+    def _published(self, point: _Point) -> float | None:
+        x, series = point.x, point.series
+        if point.part.startswith(LEAST):
+            return None
+        columns = self._column(self.panel.x), self.panel.series and self._column(self.panel.series)
+        for published in self.panel.published:
+            if published.x is None or not _equal(x, published.x, columns[0]):
+                continue
+            if published.series is None or _equal(series, published.series, columns[1] or ""):
+                return published.value
+        return None
+
+    def _every_published_is_shown(self, values: Sequence[Value]) -> None:
+        """Refuses a published value that would not be seen."""
+        x, series = self._column(self.panel.x), self.panel.series and self._column(self.panel.series)
+        for i, published in enumerate(self.panel.published):
+            if published.x is None or any(
+                _equal(value.x, published.x, x)
+                and (published.series is None or _equal(value.series, published.series, series or ""))
+                for value in values
+            ):
+                continue
+            path = ("panels", self.place, "published", i)
+            raise InputError([self.file.problem(path, "the panel shows nothing at this x and series")])
+
+    def _every_place_exists(self, points: Sequence[_Point]) -> None:
+        """Refuses what has no place on the axes of the panel."""
+        if self.panel.kind == "scatter" and (names := [p.x for p in points if units.number(p.x) is None]):
+            message = f"{shown(names[0])} is not a number, and the axis of a scatter has numbers only"
+            raise self._refused("x", message, "a column of numbers, or kind: bars")
+        lines = [p.value for p in self.panel.published]
+        for key, values in (("log", [p.x for p in points]), ("log_y", [*(p.value for p in points), *lines])):
+            wrong = [v for v in values if not (number := units.number(v)) or number < 0]
+            if getattr(self.panel, key) and wrong:
+                message = f"{shown(wrong[0])} cannot be shown on a logarithmic axis"
+                raise self._refused(key, message, "numbers above zero; or an axis that is not logarithmic")
+
+    def _y_scale(self, points: Sequence[_Point]) -> units.Scale:
+        if self.panel.unit:
+            return units.Scale(self.panel.unit, UNITS[self.panel.unit], 2)
+        if self.panel.relative_to:
+            return units.Scale("", 1.0, 3)
+        part = self.panel.parts[0]
+        return _scale([p.value for p in points], self._column(part))
+
+    def _column(self, name: str) -> str:
+        """The name of a column, which may be given without its unit."""
+        known = list(dict.fromkeys(column for table in self.tables for column in table.columns))
+        if name in known:
+            return name
+        with_unit = [name + suffix for suffix in SUFFIXES if name + suffix in known]
+        if len(with_unit) == 1:
+            return with_unit[0]
+        message = f"no simulation has a column '{name}'{did_you_mean(name, known)}"
+        raise self._refused(self._key_of(name), message, one_of(known))
+
+    def _key_of(self, column: str) -> str:
+        """The key of the panel that names a column; `y` names all others."""
+        panel = self.panel
+        named: dict[str, Container[str | None]] = {
+            "x": [panel.x],
+            "series": [panel.series],
+            "where": panel.where,
+            "relative_to": panel.relative_to,
+        }
+        return next((key for key, columns in named.items() if column in columns), "y")
+
+    def _refused(self, key: str, message: str, accepted: str | None = None) -> InputError:
+        return InputError([self.file.problem(("panels", self.place, key), message, accepted)])
+
+
+def _listed(value: Cell | list[Cell]) -> list[Cell]:
+    return value if isinstance(value, list) else [value]
+
+
+def _among(value: Any, options: Sequence[Cell], column: str) -> bool:
+    return any(_equal(value, option, column) for option in options)
+
+
+def _equal(value: Any, wanted: Cell, column: str) -> bool:
+    """Whether a cell has a value, which may be written as a quantity."""
+    if value == wanted:
+        return True
+    if isinstance(wanted, str) and isinstance(value, int | float) and not isinstance(value, bool):
+        reader = next((read for suffix, read in READERS.items() if column.endswith(suffix)), None)
+        if reader is not None:
+            try:
+                return value == reader(wanted)
+            except quantities.QuantityError:
+                return False
+    return False
+
+
+def _scale(values: Sequence[Any], column: str) -> units.Scale:
+    """The unit that suits the values of a column."""
+    numbers = [units.number(v) for v in values]
+    if column.endswith("_bytes_per_s"):
+        return units.rate_scale(numbers)
+    if column.endswith("_bytes"):
+        binary = all(n is None or n % 1024 == 0 for n in numbers)
+        return units.binary_scale(numbers) if binary else units.byte_scale(numbers)
+    if column.endswith("_s") and not column.endswith("_per_s"):
+        return units.time_scale(numbers)
+    if column.endswith("_um2"):
+        return units.Scale("mm\N{SUPERSCRIPT TWO}", 1e6, 2)
+    if column.endswith(("_utilisation", "_share", "efficiency")):
+        return units.Scale("%", 0.01, 1)
+    return units.Scale("", 1.0, 3)
+
+
+def _text(value: Any, scale: units.Scale) -> str:
+    number = units.number(value)
+    if number is None:
+        return str(value)
+    return f"{units.significant(number / scale.factor, 5):g} {scale.unit}".rstrip()

@@ -1,0 +1,264 @@
+"""What an iteration of a candidate takes: at least (the bound), and about (the estimate).
+
+The bound is proven by construction. For each stage s, with F and B the time of a forward and a backward pass of a
+micro-batch through a stage, of the layers of its first chunk for the stages before s:
+
+    m (F_s + B_s) + sum over r < s of (F_r + B_r + 2 M) + U_0
+
+The first forward pass of a stage waits for one through all stages before it, and its last backward pass is followed by
+one through all of these, whatever the schedule is; between the two it computes all m micro-batches, one pass after the
+other, and stage 0 updates its weights (U) behind. Iterations of stage 0 follow one another, so this holds for each.
+
+F and B are kernels under the experiment's compute model, and collectives that are waited for in line, at what must
+reach an NPU over all its links together: S of an all-reduce of size S among n NPUs, S (n - 1) / n of an all-gather or
+all-to-all, S / n of a reduce-scatter. M is a message between stages at that rate. On the analytical backend messages
+share links without slowing each other, so communication counts for nothing there.
+
+The estimate has collectives at the rates of `rates`, messages, and what gradients and weights take beyond the compute
+that they are beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from syncline import engine
+from syncline.engine import PS_PER_S
+from syncline.models import times
+from syncline.models.demands import Kernel
+from syncline.models.model import Layer
+from syncline.schema.load import Variant
+from syncline.searches.rates import Rates
+from syncline.searches.space import Candidate, division
+from syncline.strategies import build, weights
+from syncline.strategies.costs import Kernels
+from syncline.strategies.layers import Communicate, Compute, Exchange, LayerPasses, Ring, Step
+from syncline.strategies.setting import Setting
+from syncline.strategies.weights import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """What an iteration takes, in picoseconds."""
+
+    bound: int
+    """At least."""
+    estimate: int
+    """About."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What a pass takes, in picoseconds."""
+
+    compute: float = 0
+    least: float = 0
+    """Of communication in line, at least."""
+    exposed: float = 0
+    """Of communication that is waited for, about."""
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(self.compute + other.compute, self.least + other.least, self.exposed + other.exposed)
+
+    @property
+    def bound(self) -> float:
+        """At least."""
+        return self.compute + self.least
+
+    @property
+    def about(self) -> float:
+        """About."""
+        return self.compute + self.exposed
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """The passes of a micro-batch through a stage, and through its first chunk."""
+
+    forward: Cost
+    backward: Cost
+    first_forward: Cost
+    first_backward: Cost
+    update: float
+    weights: Weights
+
+    @property
+    def both(self) -> Cost:
+        return self.forward + self.backward
+
+    @property
+    def first(self) -> Cost:
+        return self.first_forward + self.first_backward
+
+
+@dataclass(slots=True)
+class Predictor:
+    """Predicts the candidates of one experiment on one topology; what divisions have in common is worked out once."""
+
+    base: Variant
+    rates: Rates = field(init=False)
+    fastest: int | None = field(init=False)
+    """Bytes per second that can reach an NPU; None if nothing bounds them."""
+    _compute: dict[str, Any] = field(init=False)
+    _kernels: dict[Kernel, int] = field(default_factory=dict)
+    _layers: dict[tuple[object, ...], tuple[Cost, Cost]] = field(default_factory=dict)
+    _stages: dict[tuple[object, ...], list[list[_Stage]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        experiment = self.base.experiment
+        self.rates = Rates(experiment.topology)
+        bounded = experiment.network.backend != "analytical" and not experiment.slow_links
+        self.fastest = (experiment.topology.fastest or None) if bounded else None
+        self._compute = engine.compute_model(experiment)
+
+    def of(self, candidate: Candidate) -> Predicted:
+        """The bound and the estimate of a candidate of this experiment."""
+        setting = candidate.setting
+        stages = self._of_stages(setting)
+        factors = [straggler.factor for straggler in self.base.experiment.training.stragglers]
+        least = max(self._bound(of_rank, setting) for of_rank in stages) * min([1.0, *factors])
+        about = max(self._estimate(of_rank, setting) for of_rank in stages) * max([1.0, *factors])
+        bound = int(least)
+        return Predicted(bound, max(bound, round(about)))
+
+    # Bound and estimate
+
+    def _bound(self, stages: Sequence[_Stage], setting: Setting) -> float:
+        hop = self._received(setting.activation // self._parts(setting))
+        before = best = 0.0
+        micros = setting.micros
+        between = micros - 1 if setting.is_pipedream else 0
+        for stage in stages:
+            through = micros * stage.both.bound + between * stage.update
+            best = max(best, before + through + stages[0].update, through + stage.update)
+            before += stage.first.bound + 2 * hop
+        return best
+
+    def _estimate(self, stages: Sequence[_Stage], setting: Setting) -> float:
+        mesh, micros = setting.mesh, setting.micros
+        along = self.rates.along(mesh, ("pipeline",))
+        hop = along.message(setting.activation // self._parts(setting)) if len(stages) > 1 else 0.0
+        before = best = 0.0
+        updates = micros if setting.is_pipedream else 1
+        for stage in stages:
+            gradients = self._of_gradients(stage, setting)
+            through = micros * (stage.both.about + self._gathered(stage, setting)) + updates * stage.update + gradients
+            best = max(best, before + through)
+            before += stage.first.about + 2 * hop
+        return best
+
+    def _of_gradients(self, stage: _Stage, setting: Setting) -> float:
+        """What the exchange of gradients takes beyond the backward pass that it is beside, and that of weights."""
+        zero, family = setting.parallel.zero, self.rates.along(setting.mesh, build.FAMILIES["data"])
+        if family.ranks == 1:
+            return 0.0
+        size, weight = stage.weights.total * setting.gradient, stage.weights.total * setting.element
+        exchange = family.collective("reduce-scatter" if zero else "all-reduce", size)
+        last = exchange / max(1, len(setting.model.layers) // setting.parallel.pipeline)
+        exposed = max(last, exchange - stage.backward.compute) if setting.overlap else exchange
+        if zero >= 2:
+            exposed *= setting.micros
+        return exposed + (family.collective("all-gather", weight) if zero in (1, 2) else 0.0)
+
+    def _gathered(self, stage: _Stage, setting: Setting) -> float:
+        """With ZeRO 3, what the weights of a micro-batch take beyond its compute."""
+        if setting.parallel.zero != 3:
+            return 0.0
+        family = self.rates.along(setting.mesh, build.FAMILIES["data"])
+        gather = family.collective("all-gather", stage.weights.total * setting.element)
+        return sum(max(0.0, gather - of.compute) for of in (stage.forward, stage.backward))
+
+    # Stages and layers
+
+    def _of_stages(self, setting: Setting) -> list[list[_Stage]]:
+        """The stages, for each rank among experts where these have different loads."""
+        parallel = setting.parallel
+        key: tuple[object, ...] = (division(parallel), parallel.pipeline, parallel.virtual, parallel.parameter_server)
+        key = (*key, parallel.zero >= 1, setting.mesh)
+        if key not in self._stages:
+            ranks: list[int | None] = [*range(parallel.expert)] if parallel.expert_loads else [None]
+            self._stages[key] = [self._of_rank(setting, rank) for rank in ranks]
+        return self._stages[key]
+
+    def _of_rank(self, setting: Setting, rank: int | None) -> list[_Stage]:
+        parallel = setting.parallel
+        passes = LayerPasses(parallel, setting.costs, rank)
+        found = []
+        for pieces in weights.placed(setting.model, parallel.pipeline, parallel.virtual):
+            of_chunks = weights.of_stage(setting.model, pieces, parallel, setting.costs)
+            held = sum((of_layer for of_chunk in of_chunks for of_layer in of_chunk), Weights())
+            # A parameter server updates beside the passes, so that nothing is sure to wait for it.
+            served = parallel.parameter_server != "none"
+            kernels = () if served else setting.updates(setting.held(held, divided=parallel.zero >= 1))
+            chunks = [[self._layer(layer, passes, setting, rank) for layer in piece] for piece in pieces]
+            whole, first = _passes([cost for chunk in chunks for cost in chunk]), _passes(chunks[0])
+            found.append(_Stage(*whole, *first, self._time(kernels), held))
+        return found
+
+    def _layer(self, layer: Layer, passes: LayerPasses, setting: Setting, rank: int | None) -> tuple[Cost, Cost]:
+        key = (id(layer.operators), layer.block, division(setting.parallel), rank, setting.mesh)
+        if key not in self._layers:
+            steps = passes.steps(layer)
+            self._layers[key] = (self._steps(steps.forward, setting), self._steps(steps.backward, setting))
+        return self._layers[key]
+
+    def _steps(self, steps: Sequence[Step], setting: Setting) -> Cost:
+        found, beside = Cost(), 0.0
+        for step in steps:
+            match step:
+                case Compute():
+                    taken = self._time(step.kernels)
+                    found += Cost(compute=taken)
+                    beside = max(0.0, beside - taken)
+                case Ring():
+                    taken = self._time(step.kernels)
+                    on = self.rates.along(setting.mesh, ("context",)).message(step.passing + step.returning)
+                    found += Cost(taken * step.blocks, 0, (step.blocks - 1) * max(0.0, on - taken))
+                case Communicate():
+                    family = self.rates.along(setting.mesh, build.FAMILIES[step.family])
+                    about = family.collective(step.kind, step.size)
+                    if step.blocks:
+                        least = self._received(_arriving(step.kind, step.size, family.ranks))
+                        found += Cost(0, least, about)
+                    else:
+                        beside += about
+                case Exchange():
+                    family = self.rates.along(setting.mesh, build.FAMILIES["expert"])
+                    found += Cost(exposed=family.collective("all-to-all", max(sum(row) for row in step.sizes)))
+                case _:
+                    found += Cost(exposed=beside)
+                    beside = 0.0
+        return found + Cost(exposed=beside)
+
+    def _time(self, kernels: Kernels) -> float:
+        missing = list(dict.fromkeys(kernel for kernel in kernels if kernel not in self._kernels))
+        if missing:
+            answers = times.of(self._compute, missing)
+            self._kernels |= {kernel: answer.time_ps for kernel, answer in zip(missing, answers, strict=True)}
+        return float(sum(self._kernels[kernel] for kernel in kernels))
+
+    def _received(self, size: int) -> float:
+        """Picoseconds in which so many bytes can reach an NPU, at least."""
+        return 0.0 if self.fastest is None else float(size * PS_PER_S // self.fastest)
+
+    @staticmethod
+    def _parts(setting: Setting) -> int:
+        parallel = setting.parallel
+        return parallel.tensor if parallel.sequence or parallel.scatter_gather else 1
+
+
+def _passes(layers: Sequence[tuple[Cost, Cost]]) -> tuple[Cost, Cost]:
+    """A forward and a backward pass through layers."""
+    forward, backward = (sum((of_layer[way] for of_layer in layers), Cost()) for way in (0, 1))
+    return forward, backward
+
+
+def _arriving(kind: str, size: int, ranks: int) -> int:
+    """Bytes that reach each NPU in a collective, whatever the algorithm is: what it ends with and did not have."""
+    if ranks == 1:
+        return 0
+    if kind == "all-reduce":
+        return size
+    return size // ranks if kind == "reduce-scatter" else size * (ranks - 1) // ranks

@@ -1,0 +1,103 @@
+"""Carries out a sweep: simulates what no journal has yet, and writes the table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from syncline import estimate, interrupts, memory, parquet, rundir
+from syncline.sweeps import pool
+from syncline.sweeps.journal import Entry, Journal
+from syncline.sweeps.points import Simulation
+from syncline.sweeps.progress import SweepProgress
+from syncline.sweeps.table import LABELS, METADATA, Table
+from syncline.sweeps.work import WorkerDiedError
+
+
+def simulate(
+    simulations: Sequence[Simulation],
+    journal: Journal | None,
+    threads: int | None,
+    *,
+    quiet: bool,
+    address: str | None = None,
+) -> tuple[dict[str, Entry], bool]:
+    """What came of the simulations, by their keys, and whether they were interrupted. `address` is that of a Ray
+    cluster, which simulates in place of processes of this machine.
+    """
+    entries = {s.key: Entry("refused", s.refusal) for s in simulations if s.refusal is not None}
+    if journal is not None:
+        if journal.remark is not None:
+            print(f"warning: {journal.remark}", file=sys.stderr)
+        entries = journal.entries | entries
+    pending = {s.key: s for s in simulations if s.key not in entries}
+    already = len({s.key for s in simulations}) - len(pending)
+    jobs = [(key, s.variant, s.seeds) for key, s in pending.items()]
+    expected = [s.expected for s in pending.values() if s.expected is not None]
+    threads = memory.at_once(threads, (each.memory_bytes for each in expected))
+    long = estimate.warning_of_many("the sweep", [each.time_s for each in expected], threads)
+    if long is not None and not quiet:
+        print(f"warning: {long}", file=sys.stderr, flush=True)
+    try:
+        with SweepProgress({key: s.events for key, s in pending.items()}, already, quiet=quiet) as progress:
+            named = {key: s.name for key, s in pending.items()}
+            keep(pool.simulate(jobs, threads, address), named, entries, journal, progress)
+    except KeyboardInterrupt:
+        return entries, True
+    return entries, False
+
+
+Outcomes: TypeAlias = Generator[tuple[str, Entry | WorkerDiedError], None, None]
+"""What comes of simulations, as it comes."""
+
+
+def keep(
+    outcomes: Outcomes,
+    names: Mapping[str, str],
+    entries: dict[str, Entry],
+    journal: Journal | None,
+    progress: SweepProgress,
+) -> None:
+    """Adds what comes of simulations to the entries and the journal; their `names` are for people."""
+    with closing(outcomes):
+        for key, outcome in outcomes:
+            with interrupts.held_back():  # the table has what the journal has
+                if isinstance(outcome, WorkerDiedError):
+                    entries[key] = Entry("failed", str(outcome))  # not kept: another time it may succeed
+                else:
+                    if journal is not None:
+                        journal.add(key, names[key], outcome)
+                    entries[key] = outcome
+            progress.finished(key, failed=entries[key].status != "done")
+
+
+@contextmanager
+def keeping(journal: Journal | None, to_go_on: str) -> Iterator[None]:
+    """Where something cannot be written, says what is kept all the same, and what to do. Closes the journal."""
+    try:
+        yield
+    except OSError:
+        if journal is not None:
+            kept = f"{len(journal.entries)} simulations are kept in {journal.path}"
+            print(f"{kept}; {to_go_on} goes on there", file=sys.stderr)
+        raise
+    finally:
+        if journal is not None:
+            journal.close()
+
+
+FORMATS: Final = (".parquet", ".csv")
+"""How a table may be written: its suffix says it."""
+
+
+def write(path: Path, found: Table, name: str, status: str) -> None:
+    """Writes the table in the format of its suffix, as a whole or not at all."""
+    rundir.write(path, parquet.content(found.as_arrow(name, status), path.suffix))
+
+
+def is_sweep(path: Path) -> bool:
+    """Whether a file looks like a table that a sweep has written."""
+    return parquet.looks_like(path, METADATA, LABELS)
