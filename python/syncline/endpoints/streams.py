@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 COMMAND_PS: Final = 12_500_000
 """A command in a stream, of which nobody publishes the cost: fitted on one throughput, of forwarding along eight GPUs
-(Blink, A.1.1; `reproduce/blink.py`)."""
+(Blink, A.1.1; `reproduction/blink.py`)."""
 COPY_COMMANDS: Final = 3
 """Commands of a chunk at its sender, at least (Blink, section 4.2.1): the copy, an event, and a wait for one."""
 KERNEL_COMMANDS: Final = 2
 """The wait for the event that a chunk has arrived, and the launch."""
 PEER_ACCESS_PS: Final = 250_000_000
 """Switching peer access, for each GPU, of which nobody publishes the cost: fitted on what hybrid transfers of seven and
-eight GPUs gain (Blink, section 5.3; `reproduce/blink_links.py`)."""
+eight GPUs gain (Blink, section 5.3; `reproduction/blink_links.py`)."""
 REDUCE_RATE: Final = 300_000_000_000
 """A reduction reads two bytes and writes one for each byte of a chunk: a third of the memory bandwidth of a V100."""
 PER_CHUNK: Final = 1000
