@@ -227,6 +227,11 @@ class _Run:
     mail: dict[Connection, list[list[int]]] = field(default_factory=dict)
     received: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     """What a thread block has received for a step that has still to send."""
+    by_place: dict[tuple[int, int], _Block] = field(init=False)
+    """By GPU and thread block."""
+
+    def __post_init__(self) -> None:
+        self.by_place = {(block.rank, block.id): block for block in self.blocks}
 
     def run(self) -> tuple[int, str] | None:
         """The rule that is broken, and how."""
@@ -240,10 +245,10 @@ class _Run:
                 share = self.chance.choice((0.1, 0.5, 1.0))
                 favoured = [block for block in self.blocks if self.chance.random() < share]
             turn += 1
-            todo = [block for block in favoured if self._may(block)] or [b for b in self.blocks if self._may(b)]
-            if not todo:
+            block = self._one_of(favoured) or self._one_of(self.blocks)
+            if block is None:
                 break
-            self._do(self.chance.choice(todo))
+            self._do(block)
         stuck = [block for block in self.blocks if block.next < len(block.steps)]
         if stuck:
             return 13, f"GPU {stuck[0].rank}, thread block {stuck[0].id}, step {stuck[0].next}"
@@ -251,6 +256,17 @@ class _Run:
             for chunk, wanted in enumerate(self._results(inputs, rank)):
                 if self.memory.get(self._cell(rank, "o", chunk)) != wanted:
                     return 14, f"chunk {chunk} of GPU {rank}"
+        return None
+
+    def _one_of(self, blocks: list[_Block]) -> _Block | None:
+        """A thread block that can go on, each of them as likely as the others."""
+        left = [*blocks]
+        while left:
+            at = self.chance.randrange(len(left))
+            if self._may(left[at]):
+                return left[at]
+            left[at] = left[-1]
+            left.pop()
         return None
 
     def _size(self, rank: int, buffer: str) -> int:
@@ -294,7 +310,7 @@ class _Run:
         step = block.steps[block.next]
         key = (block.rank, block.id)
         depid, deps = int(step["depid"]), int(step["deps"])
-        if depid >= 0 and next(b for b in self.blocks if (b.rank, b.id) == (block.rank, depid)).next <= deps:
+        if depid >= 0 and self.by_place[block.rank, depid].next <= deps:
             return False
         if step["type"] in RECEIVES and key not in self.received:
             return bool(self.mail.get(block.back()))

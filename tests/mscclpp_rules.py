@@ -352,11 +352,9 @@ class Launches:
             if turn % 64 == 0:  # for a while, some thread blocks stand still
                 share = self.chance.choice((0.1, 0.5, 1.0))
                 favoured = [worker for worker in self.workers if self.chance.random() < share]
-            todo = [worker for worker in favoured if self._may(worker)]
-            todo = todo or [worker for worker in self.workers if self._may(worker)]
-            if not todo:
+            worker = self._one_of(favoured) or self._one_of(self.workers)
+            if worker is None:
                 break
-            worker = self.chance.choice(todo)
             self._turn(worker)
             if self._has_ended(worker.rank):
                 broken = self._end(worker.rank)
@@ -366,6 +364,17 @@ class Launches:
         if stuck:
             said = ", ".join(f"GPU {w.rank} thread block {w.block['id']} at {w.next}" for w in stuck[:4])
             return 17, f"launch {self.launch}: {said}"
+        return None
+
+    def _one_of(self, workers: list[_Worker]) -> _Worker | None:
+        """A thread block that can go on, each of them as likely as the others."""
+        left = [*workers]
+        while left:
+            at = self.chance.randrange(len(left))
+            if self._may(left[at]):
+                return left[at]
+            left[at] = left[-1]
+            left.pop()
         return None
 
     def _begin(self, rank: int) -> None:
@@ -420,7 +429,7 @@ class Launches:
         return [value for values in inputs for value in values[rank * share : (rank + 1) * share]]
 
     def _may(self, worker: _Worker) -> bool:
-        return self._may_begin(worker) or any(self._ready(begun) for begun in worker.begun)
+        return self._may_begin(worker) or any(self._is_ready(begun) for begun in worker.begun)
 
     def _may_begin(self, worker: _Worker) -> bool:
         if worker.next == len(worker.block["ops"]):
@@ -429,6 +438,11 @@ class Launches:
         if op["name"] == "nop":
             return not worker.begun
         return not (op["name"] == "barrier" and (worker.begun or worker.arrived))
+
+    def _is_ready(self, begun: _Begun) -> bool:
+        if begun.op["name"] in ("wait", "sem_acquire"):
+            return any(self.counts.get(begun.keys[nth], 0) > 0 for _, nth in begun.left)
+        return bool(begun.left)
 
     def _ready(self, begun: _Begun) -> list[int]:
         """Which of the parts that are left can be done."""

@@ -26,7 +26,7 @@ from syncline.schema.workloads import DividedWorkload, models_of
 from syncline.sweeps import file, points
 from syncline.treegen.planned import TreesError
 
-SHARED_BY: Final = 3
+SHARED_BY: Final = 6
 """So many experiments share the fields of what is accepted and refused, of which there are many thousands."""
 TEXT: Final = (
     "DATA\n2\nfirst -1 13003 NONE 0 12864 NONE 0 32291 ALLREDUCE 376320 3229\n"

@@ -168,10 +168,13 @@ fn hand_over(
             Prepared::Nothing => {}
             Prepared::Runtime(communicator, settings) => {
                 log::info(|| {
+                    let (rank, ranks) = (communicator.rank(), communicator.ranks());
                     let mut transports: Vec<&str> = communicator.transports().to_vec();
+                    if ranks > 1 {
+                        transports.remove(rank as usize); // how it reaches itself
+                    }
                     transports.sort_unstable();
                     transports.dedup();
-                    let (rank, ranks) = (communicator.rank(), communicator.ranks());
                     let place = communicator
                         .gpu()
                         .map_or_else(|| "memory of the host".to_owned(), |gpu| format!("the GPU {}", gpu.bus_id()));

@@ -6,10 +6,11 @@ Exit status: 0 done, 1 a simulation failed or a schedule is wrong, 2 the input i
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -147,10 +148,16 @@ def _nowhere() -> TextIO:
     return os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
+@functools.cache
+def _command() -> Any:
+    """All commands. Reading their parameters takes as long as a small simulation."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns the exit status."""
     as_json = "--json" in arguments
-    command = typer.main.get_command(app)
+    command = _command()
     try:
         # Not `app(...)`: that ends an interrupted command without a word.
         with command.make_context(command.name, list(arguments)) as context:

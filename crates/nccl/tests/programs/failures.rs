@@ -86,3 +86,24 @@ fn ranks_that_share_no_memory_learn_of_failures_as_well() {
         assert_well(start("forked", 2, over_tcp));
     }
 }
+
+#[test]
+fn values_of_the_environment_that_mean_nothing_are_refused() {
+    if !has_compiler() {
+        return;
+    }
+    for (variable, value, accepted) in [
+        ("SYNCLINE_TRANSPORT", "udp", "\"udp\"; accepted: tcp, or unset"),
+        ("SYNCLINE_P2P", "2", "\"2\"; accepted: 0, 1, or unset"),
+        ("SYNCLINE_TIMEOUT", "0", "\"0\", but has to be a number of seconds above 0"),
+    ] {
+        for child in start("all", 1, |rank, command| {
+            on_host(rank, command);
+            command.env(variable, value);
+        }) {
+            let output = wait(child);
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(&format!("{variable} is {accepted}")), "{said}");
+        }
+    }
+}

@@ -99,10 +99,9 @@ fn what_carries_messages_is_said() {
     for (variable, value, name) in [
         ("CLIENT_GPUS", "1", "memory of GPUs"),
         ("CLIENT_GPUS", "2", "memory of GPUs"),
-        ("FAKE_CUDA_PEERS", "0", "memory of GPUs and shared memory"),
+        ("FAKE_CUDA_PEERS", "0", "shared memory"),
         ("SYNCLINE_P2P", "0", "shared memory"),
-        // A rank reaches itself through the memory of its host.
-        ("SYNCLINE_TRANSPORT", "tcp", "TCP and shared memory"),
+        ("SYNCLINE_TRANSPORT", "tcp", "TCP"),
     ] {
         let children = start("captured", 2, |rank, command| {
             apart(rank, command);

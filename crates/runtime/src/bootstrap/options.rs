@@ -16,18 +16,30 @@ pub struct Options {
     pub interfaces: Option<String>,
     /// The address to listen at, instead of one of an interface: IPv4 or IPv6, without a port.
     pub address: Option<String>,
+    /// Whether ranks of a host use its memory; else they use TCP, too.
+    pub uses_shared_memory: bool,
+    /// Whether payloads between GPUs of a host may go from memory to memory of GPUs; else they go through the host's.
+    pub uses_peer_memory: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let timeout = Duration::from_secs(600);
-        Options { call_timeout: timeout, join_timeout: timeout, interfaces: None, address: None }
+        Options {
+            call_timeout: timeout,
+            join_timeout: timeout,
+            interfaces: None,
+            address: None,
+            uses_shared_memory: true,
+            uses_peer_memory: true,
+        }
     }
 }
 
 impl Options {
     /// What the environment says: `SYNCLINE_TIMEOUT` (seconds, for calls and for joining, 600 unless given),
-    /// `SYNCLINE_JOIN_TIMEOUT` (seconds, for joining alone), `SYNCLINE_SOCKET_IFNAME` and `SYNCLINE_ADDRESS`.
+    /// `SYNCLINE_JOIN_TIMEOUT` (seconds, for joining alone), `SYNCLINE_SOCKET_IFNAME`, `SYNCLINE_ADDRESS`,
+    /// `SYNCLINE_TRANSPORT` (`tcp`, or unset) and `SYNCLINE_P2P` (`0`, or `1` as if unset).
     ///
     /// # Errors
     /// A [`Failure`] that names the variable, if a value is not of its form.
@@ -39,8 +51,22 @@ impl Options {
             join_timeout: seconds("SYNCLINE_JOIN_TIMEOUT")?.unwrap_or(call_timeout),
             interfaces: text("SYNCLINE_SOCKET_IFNAME")?,
             address: text("SYNCLINE_ADDRESS")?,
+            uses_shared_memory: match text("SYNCLINE_TRANSPORT")?.as_deref() {
+                None => true,
+                Some("tcp") => false,
+                Some(other) => return Err(unknown("SYNCLINE_TRANSPORT", other, "tcp, or unset")),
+            },
+            uses_peer_memory: match text("SYNCLINE_P2P")?.as_deref() {
+                None | Some("1") => true,
+                Some("0") => false,
+                Some(other) => return Err(unknown("SYNCLINE_P2P", other, "0, 1, or unset")),
+            },
         })
     }
+}
+
+fn unknown(name: &str, value: &str, accepted: &str) -> Failure {
+    Failure::new(Cause::Argument, format!("{name} is {value:?}; accepted: {accepted}"))
 }
 
 fn text(name: &str) -> Result<Option<String>, Failure> {

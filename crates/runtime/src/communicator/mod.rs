@@ -116,7 +116,7 @@ impl Communicator {
         let (plans, note) = planned(&session, &gpus, is_one_host)?;
         library.add_for_large(plans);
         if let Some(engine) = &engine {
-            engine.meet(&session, &segment, &peers)?;
+            engine.meet(&session, &segment, &peers, options)?;
         }
         let direct = |rank| engine.as_ref().is_some_and(|engine| engine.reaches(rank));
         let name = |(rank, peer): (u32, &Arc<dyn Peer>)| if direct(rank) { "memory of GPUs" } else { peer.name() };

@@ -7,7 +7,6 @@ use crate::transport::shared::{Neighbour, Segment, Token};
 use crate::transport::tcp::{Listener, Network};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::env;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -59,10 +58,9 @@ pub(super) fn join(id: &UniqueId, rank: u32, ranks: u32, options: &Options) -> R
         .map(|text| serde_json::from_slice(text).map_err(|error| unreadable(&error.to_string())))
         .collect::<Result<_, _>>()?;
     // Both sides have to see each other's memory; else they use no memory in either direction.
-    let only_tcp = env::var("SYNCLINE_TRANSPORT").is_ok_and(|name| name == "tcp");
     let open = |(peer, theirs): (usize, &Publication)| match peer {
         _ if peer == rank as usize => Some(segment.clone()),
-        _ if only_tcp || theirs.host != publication.host => None,
+        _ if !options.uses_shared_memory || theirs.host != publication.host => None,
         _ => Segment::of_process(theirs.process, theirs.file, &theirs.token).map(Arc::new),
     };
     let opened: Vec<Option<Arc<Segment>>> = published.iter().enumerate().map(open).collect();

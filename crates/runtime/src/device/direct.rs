@@ -8,12 +8,11 @@
 use super::driver::{Address, IpcHandle, LAZY_PEER_ACCESS, call};
 use super::gpu::{Context, Gpu};
 use crate::bootstrap::process::Process;
-use crate::bootstrap::{Cause, Failure, Session};
+use crate::bootstrap::{Cause, Failure, Options, Session};
 use crate::transport::ring::{SLOT_BYTES, SLOTS};
 use crate::transport::shared::Segment;
 use crate::transport::{Lane, Peer};
 use serde::{Deserialize, Serialize};
-use std::env;
 use std::ffi::CString;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -111,7 +110,8 @@ impl Drop for Direct {
 }
 
 impl Direct {
-    /// Offers slots, and opens those of others. All ranks of a communicator on GPUs take part. The segment is that of this rank.
+    /// Offers slots, and opens those of others. All ranks of a communicator on GPUs take part. The segment is that of this
+    /// rank.
     ///
     /// # Errors
     /// A [`Failure`] of the session, or if the GPU has no memory.
@@ -120,11 +120,12 @@ impl Direct {
         session: &Session,
         segment: &Arc<Segment>,
         peers: &[Arc<dyn Peer>],
+        options: &Options,
     ) -> Result<Direct, Failure> {
         let (rank, ranks) = (session.rank(), session.ranks());
         let context = gpu.context();
         let this = Process::this();
-        let lanes = if is_wanted() { LANES } else { 0 };
+        let lanes = if options.uses_peer_memory { LANES } else { 0 };
         let mut own = context.within(|| {
             if lanes == 0 || peers.iter().filter(|peer| peer.shared().is_some()).count() < 2 {
                 return Ok(None);
@@ -185,11 +186,6 @@ impl Direct {
 fn place(start: Address, sender: u32, lane: Lane) -> Option<Address> {
     let lane = u32::from(lane);
     (lane < LANES).then(|| start + u64::from(sender * LANES + lane) * LANE_BYTES)
-}
-
-/// Whether slots on GPUs are wanted: `SYNCLINE_P2P=0` turns them off.
-fn is_wanted() -> bool {
-    !env::var("SYNCLINE_P2P").is_ok_and(|said| said == "0")
 }
 
 /// Opens the slots of another rank: where they are, and the context if they have been opened there. Nothing, if the driver does not reach them.

@@ -3,7 +3,7 @@
 use super::direct::Direct;
 use super::driver::{Address, Handle, NO_TIMING, NON_BLOCKING, call};
 use super::gpu::{Gpu, Kernel};
-use crate::bootstrap::{Cause, Failure, Session};
+use crate::bootstrap::{Cause, Failure, Options, Session};
 use crate::executor::worker::{Rooms, WINDOW, Worker};
 use crate::transport::shared::Segment;
 use crate::transport::{Lane, Peer};
@@ -64,8 +64,9 @@ impl Engine {
         session: &Session,
         segment: &Arc<Segment>,
         peers: &[Arc<dyn Peer>],
+        options: &Options,
     ) -> Result<(), Failure> {
-        let _ = self.direct.set(Direct::meet(&self.gpu, session, segment, peers)?);
+        let _ = self.direct.set(Direct::meet(&self.gpu, session, segment, peers, options)?);
         Ok(())
     }
 
