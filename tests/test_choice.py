@@ -64,7 +64,7 @@ def test_the_fastest_is_taken_and_the_experiment_says_so() -> None:
 def test_equal_experiments_are_tried_once(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     runs: list[str] = []
 
-    def count(spec: str) -> dict[str, Any]:
+    def count(spec: str, monitor: object = None) -> dict[str, Any]:
         runs.append(spec)
         return fake_core.run(spec)
 
@@ -81,7 +81,7 @@ def backends(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[s
     """The backends that attempts were made on."""
     seen: list[str] = []
 
-    def attempt(spec: str, most_ps: int, most_work: int) -> str:
+    def attempt(spec: str, most_ps: int, most_work: int, monitor: object = None) -> str:
         described = json.loads(spec)
         seen.append(described["network"]["backend"])
         found = json.loads(fake_core.attempt(spec, most_ps, most_work))
@@ -114,7 +114,7 @@ def test_what_is_too_costly_is_tried_on_a_cheaper_backend(
 def test_a_busy_link_counts_where_contention_is_ignored(
     backends: list[str], fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def crowded(spec: str) -> dict[str, Any]:
+    def crowded(spec: str, monitor: object = None) -> dict[str, Any]:
         result = fake_core.run(spec)
         if json.loads(spec)["collectives"]["algorithm"] == "six-phase":
             result["tables"]["links"]["busy_ps"] = fake_core.ints(1, 10**12)

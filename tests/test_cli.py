@@ -93,7 +93,7 @@ class TestRun:
         monkeypatch: pytest.MonkeyPatch,
         tmp_path: Path,
     ) -> None:
-        def fail(spec: str) -> dict[str, Any]:
+        def fail(spec: str, monitor: object = None) -> dict[str, Any]:
             if json.loads(spec)["endpoint"]["kind"] == "ace":
                 raise fake_core.SimulationError("NPU 3 waits for a slot")
             return fake_core.run(spec)
@@ -111,7 +111,7 @@ class TestRun:
     def test_what_the_engine_refuses_is_wrong_input(
         self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(_: str) -> dict[str, Any]:
+        def refuse(_: str, monitor: object = None) -> dict[str, Any]:
             raise fake_core.refused("", "the SRAM does not hold a chunk")
 
         monkeypatch.setattr(fake_engine, "run", refuse)
@@ -128,7 +128,7 @@ class TestRun:
         monkeypatch: pytest.MonkeyPatch,
         tmp_path: Path,
     ) -> None:
-        def refuse(spec: str) -> dict[str, Any]:
+        def refuse(spec: str, monitor: object = None) -> dict[str, Any]:
             if json.loads(spec)["endpoint"]["kind"] == "ace":
                 raise fake_core.refused("endpoint.sram_bytes", "ACE SRAM of 3 B: too small", least=5)
             return fake_core.run(spec)
@@ -151,7 +151,7 @@ class TestRun:
     def test_a_run_that_never_starts_leaves_no_directory(
         self, syncline_command: Command, three: str, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(_: str) -> dict[str, Any]:
+        def refuse(_: str, monitor: object = None) -> dict[str, Any]:
             raise fake_core.refused("", "no")
 
         monkeypatch.setattr(fake_engine, "run", refuse)
@@ -170,7 +170,7 @@ class TestRun:
         class PanicException(BaseException):
             pass
 
-        def panic(_: str) -> dict[str, Any]:
+        def panic(_: str, monitor: object = None) -> dict[str, Any]:
             raise PanicException("index out of bounds")
 
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path))  # where what was to be simulated is kept

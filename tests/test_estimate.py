@@ -37,7 +37,7 @@ def tiny_messages(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_long_simulation_is_warned_of_before_it_is_begun(
     syncline_command: Callable[..., Ended], fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(spec: str) -> None:
+    def interrupted(spec: str, monitor: object = None) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(fake_engine, "run", interrupted)

@@ -202,7 +202,7 @@ class TestConfirmation:
     def test_a_difference_is_named_and_makes_the_exit_status_1(
         self, syncline_command: Command, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def slower(spec: str) -> dict[str, object]:
+        def slower(spec: str, monitor: object = None) -> dict[str, object]:
             result = fake_core.run(spec)
             described = json.loads(spec)
             if described["fold"] == "off" and described["job"].get("bytes") == 12_000_000:

@@ -64,7 +64,7 @@ def test_each_simulation_is_run_once(
     specs: list[str] = []
     lock = threading.Lock()
 
-    def count(spec: str) -> dict[str, object]:
+    def count(spec: str, monitor: object = None) -> dict[str, object]:
         with lock:
             specs.append(spec)
         return fake_core.run(spec)
@@ -84,7 +84,7 @@ def test_what_is_kept_is_not_simulated_again(
 ) -> None:
     simulated: list[str] = []
 
-    def count(spec: str) -> dict[str, object]:
+    def count(spec: str, monitor: object = None) -> dict[str, object]:
         simulated.append(spec)
         return fake_core.run(spec)
 
@@ -139,7 +139,7 @@ def test_claims_outside_their_range_are_no_failure(syncline_command: Command) ->
 def test_a_goal_that_is_never_reached_is_a_claim_outside_its_range(
     syncline_command: Command, fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def slow(spec: str) -> dict[str, object]:
+    def slow(spec: str, monitor: object = None) -> dict[str, object]:
         described = json.loads(spec)
         if described["endpoint"]["kind"] == "ace":
             described["endpoint"]["memory_bytes_per_s"] //= 100

@@ -92,7 +92,7 @@ def test_anything_else_is_refused_before_simulating(
     fake_engine: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def never(_: str) -> dict[str, Any]:
+    def never(_: str, monitor: object = None) -> dict[str, Any]:
         raise AssertionError
 
     monkeypatch.setattr(fake_engine, "run", never)

@@ -94,7 +94,7 @@ class TestPoints:
     ) -> None:
         simulated: list[str] = []
 
-        def note(spec: str) -> dict[str, Any]:
+        def note(spec: str, monitor: object = None) -> dict[str, Any]:
             simulated.append(json.loads(spec)["endpoint"]["kind"])
             return fake_core.run(spec)
 
@@ -226,7 +226,7 @@ class TestRowsThatFail:
         fake_engine: ModuleType,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        def fail(spec: str) -> dict[str, Any]:
+        def fail(spec: str, monitor: object = None) -> dict[str, Any]:
             if json.loads(spec)["endpoint"]["fsms"] == 8:
                 raise fake_core.SimulationError("NPU 3 waits for a slot")
             return fake_core.run(spec)

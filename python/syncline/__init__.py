@@ -21,12 +21,15 @@ if TYPE_CHECKING:
     from syncline.api.study import Check, Study, check, load, run
     from syncline.api.systems import System
     from syncline.api.tables import Table
-    from syncline.errors import InputError, Problem, SimulationFailedError
-    from syncline.runner import Standing
+    from syncline.cancelling import Cancellation
+    from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
+    from syncline.runner import Standing, Underway
 
     __version__: str
 
 __all__ = [
+    "Cancellation",
+    "CancelledError",
     "Check",
     "Collective",
     "Experiment",
@@ -38,6 +41,7 @@ __all__ = [
     "Study",
     "System",
     "Table",
+    "Underway",
     "Verification",
     "__version__",
     "check",
@@ -49,6 +53,8 @@ __all__ = [
 ]
 
 _MODULES = {
+    "Cancellation": "cancelling",
+    "CancelledError": "errors",
     "Check": "api.study",
     "Collective": "api.collectives",
     "Experiment": "api.experiment",
@@ -60,6 +66,7 @@ _MODULES = {
     "Study": "api.study",
     "System": "api.systems",
     "Table": "api.tables",
+    "Underway": "runner",
     "Verification": "api.schedules",
     "check": "api.study",
     "collective": "api.collectives",

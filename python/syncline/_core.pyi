@@ -8,14 +8,52 @@ class SpecError(ValueError):
 class SimulationError(RuntimeError):
     """The simulation could not be finished; the message says who waits for what."""
 
+class CancelledError(RuntimeError):
+    """The simulation was ended before it was finished."""
+
+class InternalError(RuntimeError):
+    """A defect of the engine."""
+
+class Cancellation:
+    """Ends any number of simulations, from any thread."""
+
+    def cancel(self) -> None:
+        """Ends all simulations whose monitors know of this, now and from now on."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether it has been called."""
+
+class Monitor:
+    """What other threads see of a simulation under way, and how they end it (`crates/system/src/monitor.rs`)."""
+
+    def __init__(self, cancellation: Cancellation | None = None) -> None:
+        """A monitor of a simulation, which `cancellation` ends along with others."""
+
+    def cancel(self) -> None:
+        """Ends the simulation."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the simulation is no longer wanted."""
+
+    @property
+    def time_ps(self) -> int:
+        """Simulated time at the last look, in picoseconds; it begins anew where a run simulates more than once."""
+
+    @property
+    def events(self) -> int:
+        """Events at the last look, over all that was simulated."""
+
 class RunResult(TypedDict):
     """What `run` returns."""
 
     summary: str
     tables: dict[str, dict[str, tuple[Literal["int", "optional int", "float", "text"], bytes | tuple[bytes, bytes]]]]
 
-def run(spec_json: str) -> RunResult:
-    """Runs the simulation that `spec_json` describes (the format of `crates/system/src/spec.rs`).
+def run(spec_json: str, monitor: Monitor | None = None) -> RunResult:
+    """Runs the simulation that `spec_json` describes (the format of `crates/system/src/spec.rs`). `monitor` sees how
+    far it is, and may end it: then [`CancelledError`] is raised.
 
     `summary` is a JSON text. A column of a table is `("int", bytes)` or `("float", bytes)` with
     little-endian 64-bit values, `("optional int", (bytes, known))` with a bit for each value that is known, or
@@ -37,10 +75,10 @@ class Prepared:
     def preview(self) -> str:
         """As [`check`]."""
 
-    def attempt(self, most_ps: int, most_work: int) -> str:
+    def attempt(self, most_ps: int, most_work: int, monitor: Monitor | None = None) -> str:
         """As [`attempt`]."""
 
-    def run(self) -> RunResult:
+    def run(self, monitor: Monitor | None = None) -> RunResult:
         """As [`run`]."""
 
 def asked(spec_json: str) -> str:
@@ -63,7 +101,7 @@ def export_schedule(spec_json: str, instances: int) -> str:
     `crates/collective/src/schedule/form.rs`. Raises [`SpecError`] as well for what MSCCL XML cannot hold.
     """
 
-def attempt(spec_json: str, most_ps: int, most_work: int) -> str:
+def attempt(spec_json: str, most_ps: int, most_work: int, monitor: Monitor | None = None) -> str:
     """How the simulation ended (`Attempt` in `crates/system/src/attempt.rs`) as a JSON text: complete, or given up
     after so many picoseconds of simulated time or so much work. Raises the errors of `run`.
     """

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from syncline import binding, facts, memory, refusals
-from syncline.errors import EngineDefectError, InputError, Problem, SimulationFailedError, one_of
+from syncline import binding, cancelling, facts, memory, refusals
+from syncline.errors import CancelledError, EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
 from syncline.models import described as models
 from syncline.preview import Preview
@@ -147,27 +147,37 @@ def check(variants: Sequence[Variant]) -> list[Preview]:
     return previews
 
 
-def run(variant: Variant, *, steady: bool = False, prepared: Prepared | None = None) -> Result:
+def run(
+    variant: Variant,
+    *,
+    steady: bool = False,
+    prepared: Prepared | None = None,
+    monitor: _core.Monitor | None = None,
+) -> Result:
     """Runs a variant; with `steady` for longer, if only that tells what one more iteration costs: it changes nothing
-    else. Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails.
+    else. `monitor` sees how far it is and can end it, in place of one that nobody else knows of.
+
+    Raises [`InputError`] if the engine refuses it, [`SimulationFailedError`] if it fails, [`CancelledError`] if it was
+    ended.
     """
     binding.require()
     from syncline import _core
 
     request = _request(variant, steady=steady) if prepared is None else prepared.request
+    monitor = cancelling.monitor(variant.cancel) if monitor is None else monitor
     began = time.thread_time()
     with _explained(variant, request):
-        result = _core.run(request) if prepared is None else prepared.simulation.run()
+        result = _core.run(request, monitor) if prepared is None else prepared.simulation.run(monitor)
     cpu_time_s = time.thread_time() - began
     summary = json.loads(result["summary"])
     if isinstance(variant.experiment.workload, JobsWorkload):
-        summary |= {"jobs": _jobs(variant, summary), "steady": None}
+        summary |= {"jobs": _jobs(variant, summary, monitor), "steady": None}
         if len({job["iterations"] for job in summary["jobs"]}) > 1:
             summary["iterations"] = 1  # jobs have no iteration in common: the time is that until all are done
     return Result(summary, {name: table(name, t) for name, t in result["tables"].items()}, cpu_time_s)
 
 
-def _jobs(variant: Variant, summary: dict[str, Any]) -> list[dict[str, Any]]:
+def _jobs(variant: Variant, summary: dict[str, Any], monitor: _core.Monitor) -> list[dict[str, Any]]:
     """How long each of several jobs takes, beside the others and alone: the iterations of its main streams."""
     from syncline import _core
 
@@ -179,7 +189,7 @@ def _jobs(variant: Variant, summary: dict[str, Any]) -> list[dict[str, Any]]:
         only = variant.experiment.model_copy(update={"workload": workload.model_copy(update={"jobs": [job]})})
         request = _request(replace(variant, experiment=only))
         with _explained(variant, request):
-            alone = json.loads(_core.run(request)["summary"])
+            alone = json.loads(_core.run(request, monitor)["summary"])
         alone_ps = alone["total_ps"] - alone["drain_ps"]
         found.append(
             {
@@ -228,10 +238,11 @@ def attempt(
     from syncline import _core
 
     request = _request(variant) if prepared is None else prepared.request
+    monitor = cancelling.monitor(variant.cancel)
     with _explained(variant, request):
         if prepared is None:
-            return Attempt(**json.loads(_core.attempt(request, most_ps, most_work)))
-        return Attempt(**json.loads(prepared.simulation.attempt(most_ps, most_work)))
+            return Attempt(**json.loads(_core.attempt(request, most_ps, most_work, monitor)))
+        return Attempt(**json.loads(prepared.simulation.attempt(most_ps, most_work, monitor)))
 
 
 @contextmanager
@@ -245,6 +256,8 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
         raise InputError(_problems(variant, error)) from None
     except _core.SimulationError as error:
         raise SimulationFailedError(str(error)) from None
+    except _core.CancelledError:
+        raise CancelledError from None
     except BaseException as error:
         raise _defect(error, request) from None
 

@@ -68,6 +68,14 @@ class SimulationFailedError(Exception):
         self.run = run
 
 
+class CancelledError(Exception):
+    """A `syncline.Cancellation` ended this; `run` has the systems that were finished, if there were any."""
+
+    def __init__(self, message: str = "this was cancelled", *, run: Run | None = None) -> None:
+        super().__init__(message)
+        self.run = run
+
+
 class EngineDefectError(SimulationFailedError):
     """The engine stopped at an error of its own."""
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from syncline import engine, estimate
 from syncline.comparison import BEATEN
-from syncline.errors import InputError, SimulationFailedError
+from syncline.errors import CancelledError, InputError, SimulationFailedError
 from syncline.quantities import SIZE
 from syncline.results import seconds
 from syncline.schema.experiment import DEFAULT_CHUNK, Experiment
@@ -102,7 +102,7 @@ def _experiments(variant: Variant, entry: dict[str, Any]) -> str:
     for label, changed in _changes(experiment):
         try:
             summary = engine.run(replace(variant, experiment=changed, choice=None)).summary
-        except (InputError, SimulationFailedError):
+        except (CancelledError, InputError, SimulationFailedError):
             continue
         takes = seconds(summary["total_ps"]) / max(1, summary["iterations"])
         if takes * GAINS < took:

@@ -203,7 +203,8 @@ def _concurrently(tasks: Sequence[tuple[Candidate, partial[_Look]]], watch: runn
     place = {candidate.name: index for index, (candidate, _) in enumerate(tasks)}
     needed = (c.preview.memory_bytes for c, _ in tasks if c.preview is not None)
     threads = memory.at_once(None, needed, tasks[0][0].variant.memory_limit if tasks else None)
-    looks = runner.concurrently([(candidate.name, task) for candidate, task in tasks], threads, watch)
+    cancel = tasks[0][0].variant.cancel if tasks else None
+    looks = runner.concurrently([(candidate.name, task) for candidate, task in tasks], threads, watch, cancel=cancel)
     return sorted(looks, key=lambda look: place[look.candidate.name])
 
 

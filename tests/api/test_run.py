@@ -244,7 +244,7 @@ class TestFailures:
         """The simulation of ideal endpoints fails."""
         run = fake_engine.run
 
-        def fail(spec: str) -> Any:
+        def fail(spec: str, monitor: object = None) -> Any:
             if json.loads(spec)["endpoint"]["kind"] == "ideal":
                 raise fake_engine.SimulationError("stuck")
             return run(spec)

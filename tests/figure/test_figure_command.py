@@ -138,7 +138,7 @@ def test_an_output_that_is_a_file_is_refused(folder: Path, syncline_command: Cal
 def test_a_closed_form_needs_no_simulation(
     tmp_path: Path, syncline_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(spec: str) -> None:
+    def refuse(spec: str, monitor: object = None) -> None:
         pytest.fail("nothing is simulated for a closed form")
 
     monkeypatch.setattr("syncline._core.run", refuse)

@@ -220,18 +220,24 @@ def _run(command: Callable[[list[str]], int], arguments: list[str], out: int, er
 
 def _refuse_long_simulations() -> None:
     """Has the engine refuse what its estimate says takes long, and `auto` do with shorter trials."""
-    from syncline import engine, estimate, trials
+    from syncline import _core, engine, estimate, trials
     from syncline.engine import Prepared, Result
     from syncline.errors import SimulationFailedError
     from syncline.schema.load import Variant
 
     run = engine.run
 
-    def short(variant: Variant, *, steady: bool = False, prepared: Prepared | None = None) -> Result:
+    def short(
+        variant: Variant,
+        *,
+        steady: bool = False,
+        prepared: Prepared | None = None,
+        monitor: _core.Monitor | None = None,
+    ) -> Result:
         expected = estimate.of(variant.experiment, engine.preview(variant))
         if expected.events > MOST_EVENTS or expected.memory_bytes > MOST_MEMORY_BYTES:
             raise SimulationFailedError("this takes too long to be tried")
-        return run(variant, steady=steady, prepared=prepared)
+        return run(variant, steady=steady, prepared=prepared, monitor=monitor)
 
     engine.run = short
     trials.WORK = WORK_OF_TRIALS  # type: ignore[misc]

@@ -152,6 +152,36 @@ def check(spec_json: str) -> str:
     return json.dumps(ahead(spec) | counts)
 
 
+class CancelledError(RuntimeError):
+    """As that of the engine."""
+
+
+class Cancellation:
+    """As that of the engine."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class Monitor:
+    """As that of the engine, of simulations that take no time."""
+
+    def __init__(self, cancellation: Cancellation | None = None) -> None:
+        self.shared = cancellation
+        self.own = Cancellation()
+        self.events = self.time_ps = 0
+
+    def cancel(self) -> None:
+        self.own.cancel()
+
+    @property
+    def cancelled(self) -> bool:
+        return self.own.cancelled or (self.shared is not None and self.shared.cancelled)
+
+
 class Prepared:
     """As the engine's: what the functions of the module do."""
 
@@ -162,13 +192,13 @@ class Prepared:
         """As the engine's."""
         return self._preview
 
-    def attempt(self, most_ps: int, most_work: int) -> str:
+    def attempt(self, most_ps: int, most_work: int, monitor: Monitor | None = None) -> str:
         """As the engine's."""
-        return str(self._module().attempt(self._spec, most_ps, most_work))
+        return str(self._module().attempt(self._spec, most_ps, most_work, monitor))
 
-    def run(self) -> dict[str, Any]:
+    def run(self, monitor: Monitor | None = None) -> dict[str, Any]:
         """As the engine's."""
-        found: dict[str, Any] = self._module().run(self._spec)
+        found: dict[str, Any] = self._module().run(self._spec, monitor)
         return found
 
     def _module(self) -> Any:
@@ -210,7 +240,7 @@ def verify(request_json: str) -> str:
     return json.dumps(report)
 
 
-def run(spec_json: str) -> dict[str, Any]:
+def run(spec_json: str, monitor: Monitor | None = None) -> dict[str, Any]:
     """As the engine's."""
     spec = json.loads(spec_json)
     npus, ranks, egress = npus_of(spec), ranks_of(spec), egress_of(spec)
@@ -394,7 +424,7 @@ def run(spec_json: str) -> dict[str, Any]:
     return {"summary": json.dumps(summary), "tables": tables}
 
 
-def attempt(spec_json: str, most_ps: int, most_work: int) -> str:
+def attempt(spec_json: str, most_ps: int, most_work: int, monitor: Monitor | None = None) -> str:
     """As the engine's, of what the module's `run` returns."""
     result = sys.modules["syncline._core"].run(spec_json)
     summary = json.loads(result["summary"])
@@ -429,6 +459,9 @@ def module() -> ModuleType:
         ("sources", binding.sources),
         ("SpecError", SpecError),
         ("SimulationError", SimulationError),
+        ("CancelledError", CancelledError),
+        ("Cancellation", Cancellation),
+        ("Monitor", Monitor),
     ):
         setattr(fake, name, value)
     return fake

@@ -11,11 +11,13 @@ use pyo3::types::{PyBytes, PyDict};
 use std::cell::RefCell;
 use std::iter;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::sync::Arc;
 use syncline_core::Refusal;
 use syncline_system::{Limits, Results, RunError, Table, Values};
 
 create_exception!(_core, SpecError, PyValueError, "The specification is not a legal simulation.");
 create_exception!(_core, SimulationError, PyRuntimeError, "The simulation could not be finished.");
+create_exception!(_core, CancelledError, PyRuntimeError, "The simulation was ended before it was finished.");
 create_exception!(_core, InternalError, PyRuntimeError, "A defect of the engine.");
 
 /// The version of the engine.
@@ -30,10 +32,79 @@ fn sources() -> PyResult<u32> {
     Ok(env!("SYNCLINE_SOURCES").parse()?)
 }
 
+/// Ends any number of simulations.
+#[pyclass(frozen, module = "syncline._core")]
+struct Cancellation(Arc<syncline_system::Cancellation>);
+
+#[pymethods]
+impl Cancellation {
+    /// One that has not been called.
+    #[new]
+    fn new() -> Cancellation {
+        Cancellation(Arc::default())
+    }
+
+    /// Ends all simulations whose monitors know of this, now and from now on.
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether it has been called.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+}
+
+/// What other threads see of a simulation under way, and how they end it.
+#[pyclass(frozen, module = "syncline._core")]
+struct Monitor(Arc<syncline_system::Monitor>);
+
+#[pymethods]
+impl Monitor {
+    /// A monitor of a simulation, which `cancellation` ends along with others.
+    #[new]
+    #[pyo3(signature = (cancellation=None))]
+    fn new(cancellation: Option<&Cancellation>) -> Monitor {
+        let shared = cancellation.map(|cancellation| syncline_system::Monitor::sharing(cancellation.0.clone()));
+        Monitor(Arc::new(shared.unwrap_or_default()))
+    }
+
+    /// Ends the simulation.
+    fn cancel(&self) {
+        self.0.cancel();
+    }
+
+    /// Whether the simulation is no longer wanted.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.0.is_cancelled()
+    }
+
+    /// Simulated time at the last look, in picoseconds.
+    #[getter]
+    fn time_ps(&self) -> u64 {
+        self.0.time_ps()
+    }
+
+    /// Events at the last look, over all that was simulated.
+    #[getter]
+    fn events(&self) -> u64 {
+        self.0.events()
+    }
+}
+
+/// The monitor that was given, or one that nobody else knows of.
+fn monitor(given: Option<&Monitor>) -> Arc<syncline_system::Monitor> {
+    given.map(|monitor| monitor.0.clone()).unwrap_or_default()
+}
+
 /// Runs the simulation that the JSON text describes.
 #[pyfunction]
-fn run<'py>(py: Python<'py>, spec_json: &str) -> PyResult<Bound<'py, PyDict>> {
-    let results = guarded(py, || syncline_system::run(spec_json))?.map_err(raised)?;
+#[pyo3(signature = (spec_json, monitor=None))]
+fn run<'py>(py: Python<'py>, spec_json: &str, monitor: Option<&Monitor>) -> PyResult<Bound<'py, PyDict>> {
+    let monitor = self::monitor(monitor);
+    let results = guarded(py, || syncline_system::run(spec_json, &monitor))?.map_err(raised)?;
     returned(py, &results)
 }
 
@@ -47,9 +118,17 @@ fn check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
 /// Runs the simulation that the JSON text describes until it has taken more simulated time or work than it may, and says
 /// in JSON how it ended.
 #[pyfunction]
-fn attempt(py: Python<'_>, spec_json: &str, most_ps: u64, most_work: u64) -> PyResult<String> {
+#[pyo3(signature = (spec_json, most_ps, most_work, monitor=None))]
+fn attempt(
+    py: Python<'_>,
+    spec_json: &str,
+    most_ps: u64,
+    most_work: u64,
+    monitor: Option<&Monitor>,
+) -> PyResult<String> {
     let limits = Limits { time_ps: most_ps, work: most_work };
-    let attempt = guarded(py, || syncline_system::attempt(spec_json, limits))?.map_err(raised)?;
+    let monitor = self::monitor(monitor);
+    let attempt = guarded(py, || syncline_system::attempt(spec_json, limits, &monitor))?.map_err(raised)?;
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -71,15 +150,19 @@ impl Prepared {
     }
 
     /// As `attempt`.
-    fn attempt(&self, py: Python<'_>, most_ps: u64, most_work: u64) -> PyResult<String> {
+    #[pyo3(signature = (most_ps, most_work, monitor=None))]
+    fn attempt(&self, py: Python<'_>, most_ps: u64, most_work: u64, monitor: Option<&Monitor>) -> PyResult<String> {
         let limits = Limits { time_ps: most_ps, work: most_work };
-        let attempt = guarded(py, || self.0.attempt(limits))?.map_err(raised)?;
+        let monitor = self::monitor(monitor);
+        let attempt = guarded(py, || self.0.attempt(limits, &monitor))?.map_err(raised)?;
         serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
     }
 
     /// As `run`.
-    fn run<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let results = guarded(py, || self.0.run())?.map_err(raised)?;
+    #[pyo3(signature = (monitor=None))]
+    fn run<'py>(&self, py: Python<'py>, monitor: Option<&Monitor>) -> PyResult<Bound<'py, PyDict>> {
+        let monitor = self::monitor(monitor);
+        let results = guarded(py, || self.0.run(&monitor))?.map_err(raised)?;
         returned(py, &results)
     }
 }
@@ -167,6 +250,7 @@ fn raised(error: RunError) -> PyErr {
     match error {
         RunError::Spec(refusals) => refused(&refusals),
         RunError::Simulation(message) => SimulationError::new_err(message),
+        RunError::Cancelled => CancelledError::new_err(error.to_string()),
     }
 }
 
@@ -246,6 +330,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
     module.add_class::<Prepared>()?;
+    module.add_class::<Cancellation>()?;
+    module.add_class::<Monitor>()?;
     module.add_function(wrap_pyfunction!(asked, module)?)?;
     module.add_function(wrap_pyfunction!(attempt, module)?)?;
     module.add_function(wrap_pyfunction!(listing, module)?)?;
@@ -259,6 +345,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(version, module)?)?;
     module.add_function(wrap_pyfunction!(sources, module)?)?;
     panic::set_hook(Box::new(note));
+    module.add("CancelledError", module.py().get_type::<CancelledError>())?;
     module.add("InternalError", module.py().get_type::<InternalError>())?;
     module.add("SpecError", module.py().get_type::<SpecError>())?;
     module.add("SimulationError", module.py().get_type::<SimulationError>())?;

@@ -2,6 +2,7 @@
 //! without Python. `cargo run --release -p syncline-system --example simulate -- SPEC.json`
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 #[expect(clippy::disallowed_methods, reason = "reports the wall time of the run")]
 fn main() -> ExitCode {
@@ -17,7 +18,7 @@ fn main() -> ExitCode {
         }
     };
     let start = std::time::Instant::now();
-    match syncline_system::run(&text) {
+    match syncline_system::run(&text, &Arc::default()) {
         Ok(results) => {
             let s = start.elapsed().as_secs_f64();
             let summary = serde_json::to_string_pretty(&results.summary).unwrap_or_default();

@@ -9,6 +9,7 @@ use crate::errors::RunError;
 use crate::event::Queue;
 use crate::executor::Executor;
 use crate::graphs::{Computers, Graphs};
+use crate::monitor::Monitor;
 use crate::networks::{BuildNetwork, NetworkEvent, NetworkNeeds, WithNetwork, conditions};
 use crate::pieces::LaneUse;
 use crate::preview::Preview;
@@ -25,12 +26,14 @@ use syncline_network::Network;
 use syncline_topology::Fabric;
 use syncline_workload::ClassId;
 
-/// Runs the simulation that a JSON document describes (see [`crate::spec`]).
+/// Runs the simulation that a JSON document describes (see [`crate::spec`]); `monitor` sees how far it is, and may end it.
 ///
 /// # Errors
-/// [`RunError::Spec`] if it does not describe one, [`RunError::Simulation`] if it fails.
-pub fn run(spec_json: &str) -> Result<Results, RunError> {
-    run_spec(&Spec::read(spec_json)?, None)
+/// [`RunError::Spec`] if it does not describe one, [`RunError::Simulation`] if it fails, [`RunError::Cancelled`] if it
+/// was ended.
+pub fn run(spec_json: &str, monitor: &Arc<Monitor>) -> Result<Results, RunError> {
+    let spec = Spec::read(spec_json)?;
+    run_to_the_end(&spec, plan(&spec)?, None, monitor)
 }
 
 /// Sets up everything that a simulation needs but its network, stops before its first event, and says what it would do.
@@ -48,7 +51,7 @@ pub fn check(spec_json: &str) -> Result<Preview, RunError> {
 pub fn check_spec(spec: &Spec) -> Result<Preview, RunError> {
     let plan = plan(spec)?;
     let preview = looked_at(spec, &plan)?;
-    build(spec, plan, Goal::Check).map(|_| preview)
+    build(spec, plan, Goal::Check, &Arc::default()).map(|_| preview)
 }
 
 /// What running a plan would be, if there is memory for it.
@@ -76,7 +79,7 @@ impl Prepared {
         let spec = Spec::read(spec_json)?;
         let plan = plan(&spec)?;
         let preview = looked_at(&spec, &plan)?;
-        build(&spec, plan.again(&spec)?, Goal::Check)?;
+        build(&spec, plan.again(&spec)?, Goal::Check, &Arc::default())?;
         Ok(Prepared { spec, plan: Mutex::new(Some(plan)), preview })
     }
 
@@ -89,18 +92,18 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`run`].
-    pub fn attempt(&self, limits: Limits) -> Result<Attempt, RunError> {
+    pub fn attempt(&self, limits: Limits, monitor: &Arc<Monitor>) -> Result<Attempt, RunError> {
         let kept = self.kept().as_ref().map(|plan| plan.again(&self.spec));
-        attempt_plan(&self.spec, kept.unwrap_or_else(|| plan(&self.spec))?, limits)
+        attempt_plan(&self.spec, kept.unwrap_or_else(|| plan(&self.spec))?, limits, monitor)
     }
 
     /// As [`run`]. What has been set up is of use once.
     ///
     /// # Errors
     /// As [`run`].
-    pub fn run(&self) -> Result<Results, RunError> {
+    pub fn run(&self, monitor: &Arc<Monitor>) -> Result<Results, RunError> {
         let kept = self.kept().take();
-        run_to_the_end(&self.spec, kept.map_or_else(|| plan(&self.spec), Ok)?, None)
+        run_to_the_end(&self.spec, kept.map_or_else(|| plan(&self.spec), Ok)?, None, monitor)
     }
 
     fn kept(&self) -> MutexGuard<'_, Option<RunPlan>> {
@@ -125,7 +128,8 @@ pub fn try_out(spec: &Spec, left: &mut u64) -> Option<u64> {
         return None;
     }
     *left -= setup;
-    let attempt = attempt_plan(spec, plan, Limits { time_ps: u64::MAX, work: *left }).ok()?;
+    let limits = Limits { time_ps: u64::MAX, work: *left };
+    let attempt = attempt_plan(spec, plan, limits, &Arc::default()).ok()?;
     *left -= attempt.work.min(*left);
     (attempt.ending == Ending::Complete).then_some(attempt.time_ps)
 }
@@ -134,17 +138,17 @@ pub fn try_out(spec: &Spec, left: &mut u64) -> Option<u64> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn attempt(spec_json: &str, limits: Limits) -> Result<Attempt, RunError> {
+pub fn attempt(spec_json: &str, limits: Limits, monitor: &Arc<Monitor>) -> Result<Attempt, RunError> {
     let spec = Spec::read(spec_json)?;
-    attempt_plan(&spec, plan(&spec)?, limits)
+    attempt_plan(&spec, plan(&spec)?, limits, monitor)
 }
 
 /// Runs a simulation that has been set up from a description, until a limit is passed.
 ///
 /// # Errors
 /// As [`run`].
-pub fn attempt_plan(spec: &Spec, plan: RunPlan, limits: Limits) -> Result<Attempt, RunError> {
-    match build(spec, plan, Goal::Attempt(limits))? {
+pub fn attempt_plan(spec: &Spec, plan: RunPlan, limits: Limits, monitor: &Arc<Monitor>) -> Result<Attempt, RunError> {
+    match build(spec, plan, Goal::Attempt(limits), monitor)? {
         Built::Attempted(attempt) => Ok(attempt),
         Built::Checked | Built::Ran(_) | Built::ToldApart(_) => unreachable!("an attempt was asked for"),
     }
@@ -181,17 +185,24 @@ enum Built {
 /// # Errors
 /// As [`run`].
 pub fn run_spec(spec: &Spec, shuffle: Option<u64>) -> Result<Results, RunError> {
-    run_to_the_end(spec, plan(spec)?, shuffle)
+    run_to_the_end(spec, plan(spec)?, shuffle, &Arc::default())
 }
 
 /// Runs what has been set up, and for longer if the description asks what one more iteration costs.
-fn run_to_the_end(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
-    let mut results = run_plan(spec, plan, shuffle)?;
+fn run_to_the_end(
+    spec: &Spec,
+    plan: RunPlan,
+    shuffle: Option<u64>,
+    monitor: &Arc<Monitor>,
+) -> Result<Results, RunError> {
+    let mut results = run_plan_observed(spec, plan, shuffle, monitor)?;
     if let (true, Some(longer)) = (spec.output.steady, steady::longer(spec, &results.summary)) {
         let goal = Goal::Run { shuffle, until_settled: true };
         // Should more iterations than were asked for fail, what was asked for has not.
-        if let Ok(Built::Ran(longer)) = self::plan(&longer).and_then(|plan| build(&longer, plan, goal)) {
-            results.summary.steady = longer.summary.steady.or(results.summary.steady);
+        match self::plan(&longer).and_then(|plan| build(&longer, plan, goal, monitor)) {
+            Ok(Built::Ran(longer)) => results.summary.steady = longer.summary.steady.or(results.summary.steady),
+            Err(RunError::Cancelled) => return Err(RunError::Cancelled),
+            _ => {}
         }
     }
     Ok(results)
@@ -202,7 +213,20 @@ fn run_to_the_end(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Re
 /// # Errors
 /// As [`run`].
 pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Results, RunError> {
-    match build(spec, plan, Goal::Run { shuffle, until_settled: false })? {
+    run_plan_observed(spec, plan, shuffle, &Arc::default())
+}
+
+/// The same, which `monitor` sees and may end.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_plan_observed(
+    spec: &Spec,
+    plan: RunPlan,
+    shuffle: Option<u64>,
+    monitor: &Arc<Monitor>,
+) -> Result<Results, RunError> {
+    match build(spec, plan, Goal::Run { shuffle, until_settled: false }, monitor)? {
         Built::Ran(results) => Ok(*results),
         Built::Checked | Built::Attempted(_) | Built::ToldApart(_) => unreachable!("a run was asked for"),
     }
@@ -215,20 +239,26 @@ pub fn run_plan(spec: &Spec, plan: RunPlan, shuffle: Option<u64>) -> Result<Resu
 /// As [`run`].
 pub fn run_on(spec: &Spec, network: &impl BuildNetwork, shuffle: Option<u64>) -> Result<Results, RunError> {
     let goal = Goal::Run { shuffle, until_settled: false };
-    match build_on(spec, network, plan(spec)?, goal)? {
+    match build_on(spec, network, plan(spec)?, goal, &Arc::default())? {
         Built::Ran(results) => Ok(*results),
         Built::Checked | Built::Attempted(_) | Built::ToldApart(_) => unreachable!("a run was asked for"),
     }
 }
 
-fn build(spec: &Spec, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
-    spec.network.with(OnNetwork { spec, plan, goal })
+fn build(spec: &Spec, plan: RunPlan, goal: Goal, monitor: &Arc<Monitor>) -> Result<Built, RunError> {
+    spec.network.with(OnNetwork { spec, plan, goal, monitor })
 }
 
 /// Does with a simulation what is to be done with it. A folded one in which NPUs turn out to differ is given up, and all of them
 /// are simulated.
-fn build_on<B: BuildNetwork>(spec: &Spec, network: &B, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
-    match assemble(spec, network, plan, goal)? {
+fn build_on<B: BuildNetwork>(
+    spec: &Spec,
+    network: &B,
+    plan: RunPlan,
+    goal: Goal,
+    monitor: &Arc<Monitor>,
+) -> Result<Built, RunError> {
+    match assemble(spec, network, plan, goal, monitor)? {
         Built::ToldApart(why) if spec.fold == FoldSpec::On => {
             let refusal = Refusal::of("fold", format!("the run cannot be folded: {why}"));
             Err(refusal.accepting("auto, off").into())
@@ -238,7 +268,7 @@ fn build_on<B: BuildNetwork>(spec: &Spec, network: &B, plan: RunPlan, goal: Goal
             let mut plan = self::plan(&spec)?;
             looked_at(&spec, &plan)?;
             plan.folding.unfolded = Some(why.into());
-            assemble(&spec, network, plan, goal)
+            assemble(&spec, network, plan, goal, monitor)
         }
         built => Ok(built),
     }
@@ -249,18 +279,25 @@ struct OnNetwork<'a> {
     spec: &'a Spec,
     plan: RunPlan,
     goal: Goal,
+    monitor: &'a Arc<Monitor>,
 }
 
 impl WithNetwork for OnNetwork<'_> {
     type Output = Result<Built, RunError>;
 
     fn with<B: BuildNetwork>(self, network: &B) -> Result<Built, RunError> {
-        build_on(self.spec, network, self.plan, self.goal)
+        build_on(self.spec, network, self.plan, self.goal, self.monitor)
     }
 }
 
 /// Puts a simulation together, and does with it what is to be done.
-fn assemble<B: BuildNetwork>(spec: &Spec, network: &B, plan: RunPlan, goal: Goal) -> Result<Built, RunError> {
+fn assemble<B: BuildNetwork>(
+    spec: &Spec,
+    network: &B,
+    plan: RunPlan,
+    goal: Goal,
+    monitor: &Arc<Monitor>,
+) -> Result<Built, RunError> {
     let traced = traced(&spec.output.trace_npus, plan.layout(), plan.folding.npus)?;
     check_stragglers(spec, plan.folding.npus)?;
     start::check(spec, plan.folding.npus)?;
@@ -302,7 +339,7 @@ fn assemble<B: BuildNetwork>(spec: &Spec, network: &B, plan: RunPlan, goal: Goal
     };
     network.check(&*plan.fabric, &needs)?;
     let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
-    let run = Run { spec, plan, network: make, traced: &traced, goal };
+    let run = Run { spec, plan, network: make, traced: &traced, goal, monitor };
     spec.endpoint.build(rooms, run).map_err(|refusal| blamed(spec, refusal))?
 }
 
@@ -362,6 +399,7 @@ struct Run<'a, F> {
     network: F,
     traced: &'a [NodeId],
     goal: Goal,
+    monitor: &'a Arc<Monitor>,
 }
 
 impl<N, F> WithEndpoint<N> for Run<'_, F>
@@ -372,7 +410,7 @@ where
     type Output = Result<Built, RunError>;
 
     fn with<E: Endpoint<N, Event: Timer<Layer = EndpointEvent>>>(self, endpoint: impl FnOnce() -> E) -> Self::Output {
-        let Run { spec, plan, network, traced, goal } = self;
+        let Run { spec, plan, network, traced, goal, monitor } = self;
         let (shuffle, until_settled) = match goal {
             Goal::Check => return Ok(Built::Checked),
             Goal::Attempt(_) => (None, false),
@@ -401,8 +439,10 @@ where
         let cohorts = Cohorts::new(cohorts, classes, precedence);
         let mut simulation = Simulation::new(queue, network(fabric), endpoint(), executor, cohorts, job.drain);
         simulation.launch_after(spec.endpoint.model().start_latency());
+        simulation.observed_by(monitor.clone());
         let failed = |failure: Failure| match failure {
             Failure::ToldApart { why } => Ok(Built::ToldApart(why)),
+            Failure::Cancelled { .. } => Err(RunError::Cancelled),
             failure => Err(RunError::Simulation(failure.to_string())),
         };
         if let Goal::Attempt(limits) = goal {

@@ -10,6 +10,8 @@ pub enum RunError {
     Spec(Vec<Refusal>),
     /// The simulation failed: it stalled or lost bytes.
     Simulation(String),
+    /// It was ended from outside ([`crate::Monitor`]).
+    Cancelled,
 }
 
 impl RunError {
@@ -27,6 +29,7 @@ impl fmt::Display for RunError {
                 f.write_str(&lines.join("\n"))
             }
             RunError::Simulation(message) => f.write_str(message),
+            RunError::Cancelled => f.write_str("the simulation was cancelled"),
         }
     }
 }

@@ -6,16 +6,22 @@ Both say the same things in other words: what a program calls `threads`, the com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from syncline.errors import InputError, Problem, shown
 
 if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
     from syncline.document import Node, Plain
     from syncline.schema.load import Study
     from syncline.schema.merge import Override
+
+T = TypeVar("T")
 
 MAX_THREADS: Final = 1024
 MAX_SEED: Final = 2**63 - 1
@@ -54,6 +60,40 @@ class Spelling:
 
 FLAGS: Final = Spelling("command line", "--", "-", positional=("kind",))
 ARGUMENTS: Final = Spelling("arguments", label_before="argument ")
+FLAG: Final = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+"""A flag in a sentence."""
+
+
+def respelled(problem: Problem, spelling: Spelling) -> Problem:
+    """A problem with a flag as one with what the flag is called in `spelling`; any other problem as it is."""
+    if problem.file != FLAGS.place or spelling is FLAGS:
+        return problem
+
+    def words(text: str | None) -> str | None:
+        return text and FLAG.sub(lambda flag: spelling.name(flag[1].replace("-", "_")), text)
+
+    name = problem.field.removeprefix(FLAGS.before).replace(FLAGS.joint, "_")
+    field = spelling.name(name.lower() if name.isupper() else name)
+    message = words(problem.message) or ""
+    return Problem(spelling.place, None, field, problem.value, message, words(problem.accepted))
+
+
+@contextmanager
+def spelled(spelling: Spelling) -> Iterator[None]:
+    """What is wrong with flags of a command line is said in the words of `spelling`."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(respelled(problem, spelling) for problem in error.problems) from None
+
+
+def collected(problems: list[Problem], read: Callable[[], T]) -> T | None:
+    """What `read` gives, or nothing, its problems added to `problems`."""
+    try:
+        return read()
+    except InputError as error:
+        problems += error.problems
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +109,8 @@ class Settings:
     """Simulations that run at once; one per processor if not given."""
     memory_limit: int | None = None
     """Bytes that a simulation may take, if that is not for the process to say."""
+    cancel: Cancellation | None = None
+    """What ends simulations before they are finished."""
     problems: tuple[Problem, ...] = ()
     """What is wrong with all this; it is raised with what is wrong with the experiment."""
 
@@ -84,7 +126,7 @@ class Settings:
             raise InputError([*found, *error.problems]) from None
         if found:
             raise InputError(found)
-        return study.seeded(self.seed).limited(self.memory_limit)
+        return study.seeded(self.seed).limited(self.memory_limit).ended_by(self.cancel)
 
 
 def of_program(
@@ -95,6 +137,7 @@ def of_program(
     threads: object = None,
     memory_limit: object = None,
     forced: Mapping[str, object] | None = None,
+    cancel: object = None,
 ) -> Settings:
     """Settings from the arguments of a function, whatever they are: what is wrong with them is among their problems.
 
@@ -117,9 +160,21 @@ def of_program(
     except InputError as error:
         forcing = []
         problems += error.problems
+    token, wrong = cancellation(cancel)
+    problems += wrong
     good_seed = seed if isinstance(seed, int) else 0
     good_threads = threads if isinstance(threads, int) else None
-    return Settings(tuple(overrides), tuple(forcing), good_seed, good_threads, limit, tuple(problems))
+    return Settings(tuple(overrides), tuple(forcing), good_seed, good_threads, limit, token, tuple(problems))
+
+
+def cancellation(given: object) -> tuple[Cancellation | None, list[Problem]]:
+    """What ends a function before it is finished, and what is wrong with it."""
+    from syncline.cancelling import Cancellation
+
+    if given is None or isinstance(given, Cancellation):
+        return given, []
+    message = "this cannot be cancelled by others"
+    return None, [ARGUMENTS.problem("cancel", type(given).__name__, message, "a syncline.Cancellation()")]
 
 
 def common_problems(spelling: Spelling, *, seed: object = 0, threads: object = None) -> list[Problem]:
@@ -244,6 +299,22 @@ def named_endpoint(name: str) -> dict[str, Plain]:
     from syncline import profiles
 
     return dict(profiles.ENDPOINTS.get(name, {"kind": name}))
+
+
+def not_text(**given: object) -> list[Problem]:
+    """What is wrong with arguments that have to be text or a path, whatever a program gives."""
+    return [
+        ARGUMENTS.problem(name, type(value).__name__, "this is not text")
+        for name, value in given.items()
+        if not isinstance(value, str | PurePath | None)
+    ]
+
+
+def listed(given: str | Sequence[int | str] | None, unit: str = "") -> str | None:
+    """A list of numbers as the text that a command reads, `0,1,4`; numbers have the `unit`."""
+    if given is None or isinstance(given, str):
+        return given
+    return ",".join(f"{item}{unit}" if isinstance(item, int) else str(item) for item in given)
 
 
 def elsewhere(error: InputError, place: str, field: str) -> InputError:

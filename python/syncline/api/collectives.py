@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from syncline.api import arguments, display, single
 from syncline.api.arguments import ARGUMENTS
-from syncline.api.study import warn_of, watch_of
+from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.systems import Entry
 from syncline.api.tables import Tables
-from syncline.errors import SimulationFailedError
+from syncline.errors import CancelledError, SimulationFailedError
 from syncline.text_units import bandwidth, duration, percent, size
 
 if TYPE_CHECKING:
-    from syncline.api.study import Progress
+    from syncline.cancelling import Cancellation
 
 FABRICS = 'topology="Torus(4,8,4)", machine="dgx-a100" or topology_file="FILE"'
 
@@ -123,6 +123,7 @@ def collective(
     fold: str | None = None,
     memory_limit: str | int | None = None,
     progress: Progress = None,
+    cancel: Cancellation | None = None,
 ) -> Collective:
     """Simulates one collective among all NPUs, or in several groups at once.
 
@@ -134,9 +135,10 @@ def collective(
     `set` changes fields of the experiment by their paths. Without further arguments the backend is analytical, the
     endpoint ideal, and the algorithm the fastest of those that can carry this out.
 
-    Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if the simulation fails.
+    Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if the simulation fails,
+    [`CancelledError`] when `cancel` is called.
     """
-    settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit)
+    settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, cancel=cancel)
     asked = single.Single(
         kind=kind,
         size=size,
@@ -161,6 +163,8 @@ def collective(
     finished = single.run(asked, settings, watch=watch_of(progress), warn=warn_of(progress))
     if finished.outcomes.interrupted:
         raise KeyboardInterrupt
+    if finished.outcomes.cancelled:
+        raise CancelledError
     for _, message in finished.outcomes.failures:
         raise SimulationFailedError(message)
     document = finished.document

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.report.escape import html_text
@@ -40,6 +40,48 @@ COLLECTIVE: Final[Sequence[Column]] = (
     ("efficiency", lambda s: percent(s.efficiency)),
 )
 """Of a collective on its own."""
+
+
+MEASURES: Final = (
+    *("iteration_time_s", "exposed_comm_share", "time_s", "bus_bandwidth_bytes_per_s", "efficiency"),
+    *("area_um2", "power_w", "status"),
+)
+"""What a notebook shows of a row of a sweep, where it has it."""
+UNITS: Final[Sequence[tuple[str, Callable[[Any], str]]]] = (
+    ("_bytes_per_s", bandwidth),
+    ("_bytes", size),
+    ("_share", percent),
+    ("efficiency", percent),
+    ("_s", duration),
+)
+"""How values are written whose names end so."""
+
+
+def cell(name: str, value: object) -> str:
+    """A value of a document, in the unit that its name says."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        written = next((written for ending, written in UNITS if name.endswith(ending)), None)
+        return written(value) if written is not None else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return str(value)
+
+
+def heading(name: str) -> str:
+    """The name of a value without its unit, for people."""
+    ending = next((ending for ending, _ in UNITS if name.endswith(ending) and ending.startswith("_")), "")
+    return name.removesuffix(ending if ending != "_share" else "").replace("_", " ")
+
+
+def rows(caption: str, entries: Sequence[Mapping[str, Any]], names: Sequence[str], most: int, more: str) -> str:
+    """The first of the rows of a document, those columns of them that have any value; `more` says where others are."""
+    cells = [[cell(name, entry.get(name)) for name in names] for entry in entries[:most]]
+    used = [at for at in range(len(names)) if at == 0 or any(row[at] != "-" for row in cells)]
+    text = table(caption, [heading(names[at]) for at in used], [[row[at] for at in used] for row in cells])
+    left = len(entries) - most
+    return text + paragraphs([f"{left:,} further rows: {more}"] if left > 0 else [])
 
 
 def systems(caption: str, about: Iterable[System], failed: Iterable[tuple[str, str]], notes: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import inputs
-from syncline.api import display
+from syncline.api import arguments, display
 from syncline.api.arguments import ARGUMENTS, FLAGS, Spelling
 from syncline.errors import InputError, Problem
 
@@ -131,21 +131,13 @@ def look(plan: Path, root: int | None, buffering: object, spelling: Spelling = F
     try:
         verdict = verification.verify(loaded, root, holds)
     except InputError as error:
-        raise InputError(_respelled(problem, spelling) for problem in error.problems) from None
+        raise InputError(arguments.respelled(problem, spelling) for problem in error.problems) from None
     is_default = buffering is None and loaded.one_sided is None
     document = _document(loaded, verdict, default=is_default)
     document["cost"] = results.cost(time.monotonic() - began, []) | {"events": _steps(verdict)}
     needs_room = is_default and not verdict.verified and not verdict.errors
     right = needs_room and verification.verify(loaded, root, {"slots": MSCCL_SLOTS}).verified
     return Verified(loaded, verdict, document, right)
-
-
-def _respelled(problem: Problem, spelling: Spelling) -> Problem:
-    """A problem with a flag, said of what the flag is called here."""
-    if problem.file != FLAGS.place:
-        return problem
-    name = problem.field.removeprefix(FLAGS.before)
-    return Problem(spelling.place, None, spelling.name(name), problem.value, problem.message, problem.accepted)
 
 
 def _buffering(text: object, spelling: Spelling) -> Buffering:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from syncline import choice, comparison, engine, estimate, ideal_bound, memory, results, runner
+from syncline import cancelling, choice, comparison, engine, estimate, ideal_bound, memory, results, runner
 from syncline.api.arguments import Settings
 from syncline.engine import Prepared
 from syncline.estimate import Estimate
@@ -68,7 +68,9 @@ class Finished:
 
 def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
     """A study that can be run. Raises [`InputError`] with everything that is wrong with it."""
-    study = choice.settled(settings.loaded(read), watch)
+    loaded = settings.loaded(read)
+    cancelling.check(settings.cancel)
+    study = choice.settled(loaded, watch)
     looks: list[tuple[Preview, Prepared | None]]
     if len(study.variants) == 1:
         looks = [engine.prepare(study.variants[0], steady=True)]
@@ -120,7 +122,15 @@ def run(
     threads = memory.at_once(settings.threads, (each.memory_bytes for each in expected), settings.memory_limit)
     began = time.monotonic()
     prepared = [kept for _, kept in looked.looks]
-    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True, prepared=prepared, watch=watch)
+    outcomes = runner.run_all(
+        study.variants,
+        threads,
+        _saver(directory),
+        steady=True,
+        prepared=prepared,
+        watch=watch,
+        expected=[each.events for each in expected],
+    )
     document = _document(study, outcomes, settings.seed, time.monotonic() - began)
     if directory is not None and outcomes.refused and not outcomes.results:
         directory.leave()

@@ -148,18 +148,19 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
 
     A simulation that fails, and an interrupt while it runs, are among the outcomes.
     """
-    from syncline import choice, engine, estimate, results, runner
+    from syncline import cancelling, choice, engine, estimate, results, runner
 
     study, assumed = load(asked, settings)
     _refuse_captures(study.variants[0], asked.spelling)
     began = time.monotonic()
+    cancelling.check(settings.cancel)
     study = choice.settled(study, watch)
     variant = study.variants[0]
     expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
     warning = estimate.warning(asked.kind, expected)
     if warning is not None and warn is not None:
         warn(warning)
-    outcomes = runner.run_all(study.variants, 1, watch=watch)
+    outcomes = runner.run_all(study.variants, 1, watch=watch, expected=[expected.events])
     outcomes.raise_if_refused()
     if not outcomes.results:
         return Finished(variant, outcomes, None)

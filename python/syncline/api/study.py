@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from syncline import rundir, runner
+from syncline import rundir
 from syncline.api import arguments, display, runs, simulate, sources
 from syncline.api.arguments import ARGUMENTS
-from syncline.errors import InputError, SimulationFailedError
+from syncline.api.progress import Progress, warn_of, watch_of
+from syncline.errors import CancelledError, InputError, SimulationFailedError
 from syncline.rundir import RunDirectory
-from syncline.runner import Standing, Watch
 from syncline.text_units import duration, size
 
 if TYPE_CHECKING:
     from syncline.api.runs import Run
     from syncline.api.sources import Source
+    from syncline.cancelling import Cancellation
     from syncline.estimate import Estimate
     from syncline.results import Document
     from syncline.schema import load as experiments
-
-Progress = Callable[[Standing], None] | bool | None
-"""What hears of progress: a function; with `True` a line on standard error does."""
 
 
 class Study:
@@ -156,6 +153,7 @@ def check(
     fold: str | None = None,
     memory_limit: str | int | None = None,
     progress: Progress = None,
+    cancel: Cancellation | None = None,
 ) -> Check:
     """Validates an experiment as the engine will see it, and estimates what running it takes.
 
@@ -171,7 +169,7 @@ def check(
         "padding": padding,
         "fold": fold,
     }
-    settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, forced=forced)
+    settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, forced=forced, cancel=cancel)
     return Check(simulate.check(_reader(source), settings, watch_of(progress)))
 
 
@@ -192,6 +190,7 @@ def run(
     memory_limit: str | int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress = None,
+    cancel: Cancellation | None = None,
     errors: Literal["raise", "keep"] = "raise",
 ) -> Run:
     """Simulates an experiment, all of its variants, and returns what came of it.
@@ -201,7 +200,9 @@ def run(
     by default one for each processor. A simulation that would take more memory than `memory_limit` (bytes, or text such
     as `"8GB"`) is refused; by default that is 80 % of the computer's. `out` is a directory, which is written as by
     `syncline run --out`. `progress` is a function that hears how far the simulations are ([`Standing`]), or `True` for
-    a line on standard error; an exception that it raises ends the run.
+    a bar in a notebook and a line on standard error elsewhere; an exception that it raises ends the run. So does
+    `cancel`, a [`Cancellation`], when another thread calls it, with [`CancelledError`]; its `run` has the systems that
+    are finished by then.
 
     The result depends on nothing but the input and the seed: two runs from two threads give what they give one after
     the other, except for `document["cost"]`.
@@ -220,7 +221,13 @@ def run(
         "fold": fold,
     }
     settings = arguments.of_program(
-        changes=set, baseline=baseline, seed=seed, threads=threads, memory_limit=memory_limit, forced=forced
+        changes=set,
+        baseline=baseline,
+        seed=seed,
+        threads=threads,
+        memory_limit=memory_limit,
+        forced=forced,
+        cancel=cancel,
     )
     if errors not in ("raise", "keep"):
         raise InputError([*settings.problems, ARGUMENTS.problem("errors", errors, "this is not known", "raise, keep")])
@@ -237,6 +244,9 @@ def run(
     if finished.outcomes.interrupted:
         raise KeyboardInterrupt
     found = runs.of_finished(finished, command)
+    if finished.outcomes.cancelled:
+        of = f"{len(finished.outcomes.results)} of {len(finished.study.variants)} simulations are finished"
+        raise CancelledError(f"the run was cancelled; {of}", run=found)
     if found.failed and errors == "raise":
         said = "; ".join(f"{name}: {message}" for name, message in found.failed.items())
         raise SimulationFailedError(said, run=found)
@@ -255,30 +265,3 @@ def _reader(source: Source | Study) -> simulate.Read:
         return source._study
 
     return read
-
-
-def watch_of(progress: Progress) -> Watch | None:
-    """What hears of progress."""
-    if progress is True:
-        return runner.on_terminal() or Lines().hear
-    return progress if callable(progress) else None
-
-
-def warn_of(progress: Progress) -> simulate.Warn | None:
-    """What hears of warnings before something begins: standard error, where progress is shown."""
-    if progress is not True:
-        return None
-    return lambda warning: print(f"warning: {warning}", file=sys.stderr, flush=True)
-
-
-class Lines:
-    """Shows progress on a standard error that is no terminal, such as a notebook's: a line when a simulation ends."""
-
-    def __init__(self) -> None:
-        self._done = 0
-
-    def hear(self, standing: Standing) -> None:
-        """Says how far the simulations are, if another one has ended."""
-        if standing.done != self._done:
-            print(runner.said(standing), file=sys.stderr, flush=True)
-        self._done = standing.done

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow as pa
+
+
+UNITS: Final = (("_bytes_per_s", "B/s"), ("_bytes", "B"), ("_ps", "ps"), ("_us", "us"), ("_s", "s"))
+"""The units of columns whose names end so."""
 
 
 class Table:
@@ -54,6 +58,24 @@ class Table:
         Raises [`ImportError`] where Polars is not installed: Syncline does not need it.
         """
         return _needed("polars", "to_polars").from_arrow(self._arrow)
+
+
+def of_entries(name: str, entries: Sequence[Mapping[str, Any]], meanings: Mapping[str, str] | None = None) -> Table:
+    """A table of entries of a document, whose columns have the units that their names say, and meanings if given.
+    What is a list or a mapping in them is left out.
+    """
+    import pyarrow as pa
+
+    flat = [{key: value for key, value in entry.items() if not isinstance(value, list | dict)} for entry in entries]
+    names = dict.fromkeys(key for entry in flat for key in entry)
+    found = pa.Table.from_pylist([{key: entry.get(key) for key in names} for entry in flat])
+    for at, column in enumerate(found.schema):
+        unit = next((unit for ending, unit in UNITS if column.name.endswith(ending)), None)
+        about = {"unit": unit, "meaning": (meanings or {}).get(column.name)}
+        metadata = {key: value for key, value in about.items() if value is not None}
+        if metadata:
+            found = found.set_column(at, column.with_metadata(metadata), found.column(at))
+    return Table(name, found)
 
 
 class Tables(Mapping[str, Table]):

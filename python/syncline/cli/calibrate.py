@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from syncline.cli import options
-from syncline.errors import InputError, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
     from syncline.results import Document
-    from syncline.software.calibration import Errors, Residual, Run
-    from syncline.software.constants import Constants, Software
-    from syncline.software.selection import Selected
-
-COLUMNS = ("out-of-place", "in-place")
-FAR_OFF = 0.5
-"""A point that the fit misses by more is reported."""
-FEW = 0.2
-"""The part of all points that may be called outliers; where more are missed, it is the fit that is wrong."""
 
 
 def calibrate(
@@ -39,7 +27,7 @@ def calibrate(
     ] = None,
     column: Annotated[
         str, typer.Option(metavar="out-of-place|in-place", help="Which times of the table are used.")
-    ] = COLUMNS[0],
+    ] = "out-of-place",
     software: Annotated[
         str | None,
         typer.Option(
@@ -68,138 +56,24 @@ def calibrate(
     may be the constants or the line, with or without a factor that depends on the size. A table of another GPU
     than the machine's is refused.
     """
-    from syncline.software import calibration, constants, measurements, selection
-    from syncline.software.platform import platform
-    from syncline.software.wire import KINDS
+    from syncline.api import calibrations
 
-    problems = options.common_problems(seed=seed)
-    kind = None if collective is None else measurements.kind_of(collective)
-    if collective is not None and kind is None:
-        message = f"this collective is not known{did_you_mean(collective, KINDS)}"
-        problems += command_line("--collective", collective, message, measurements.accepted_kinds()).problems
-    if column not in COLUMNS:
-        message = f"this is not known{did_you_mean(column, COLUMNS)}"
-        problems += command_line("--column", column, message, one_of(COLUMNS)).problems
-    began = time.monotonic()
-    found = options.collected(problems, lambda: platform(machine))
-    measured = options.collected(problems, lambda: measurements.read_table(table))
-    start = None
-    if found is not None:
-        start = options.collected(problems, lambda: constants.load(found.software if software is None else software))
-    if problems or found is None or measured is None or start is None:
-        raise InputError(problems)
-
-    run = calibration.run_of(measured, found, kind, column, force=force)
-    selected = selection.select(run, start.constants)
-    result = constants.Software(
-        f"{found.cluster.machine.name}-calibrated",
-        f"{run.kind} of {run.platform}, fitted from {start.name}",
-        (run.platform.machine,),
-        selected.constants,
-        (constants.Fitted(measured.name, measured.about.get("url", measured.about.get("source", ""))),),
-        start.launch_spread,
-        selected.measured,
+    asked = calibrations.Asked(
+        table=table,
+        machine=machine,
+        collective=collective,
+        column=column,
+        software=software,
+        force=force,
+        seed=seed,
     )
-    document = _document(run, start, selected, seed, explicit=kind is not None or measured.kind is not None)
-    if force:
-        document["assumptions"].append(f"the GPUs of the table ({measured.about.get('gpu', 'not named')}) are as good")
-    document["cost"] = _cost(time.monotonic() - began)
+    document, constants = calibrations.run(asked)
     if out is not None:
-        _write(out, constants.render(result))
+        calibrations.write(out, constants)
     _print(document, json=json, quiet=quiet, verbose=verbose)
     if out is not None and not quiet:
         print(f"constants: {out}", file=sys.stderr)
     return 0
-
-
-def _document(run: Run, start: Software, selected: Selected, seed: int, *, explicit: bool) -> Document:
-    from syncline import results
-    from syncline.software import calibration
-
-    residuals, plain = selected.residuals(run), selected.line
-    plain_residuals = calibration.alpha_beta_residuals(run, plain)
-    document = results.document([], seed=seed, status="complete", warnings=_warnings(run, residuals))
-    document["assumptions"] = start.assumptions()
-    if not explicit:
-        document["assumptions"].append(f"collective = {run.kind}: the table does not say")
-    document["fidelity"] = {"backend": "software model", "folded": False, "transfer": "closed form"}
-    document["table"] = run.name
-    document["machine"] = run.platform.machine
-    document["collective"] = run.kind
-    document["algorithm"] = run.algorithm
-    document["gpus"] = run.platform.gpus
-    document["nodes"] = run.platform.nodes
-    document["software"] = {
-        "start": start.name,
-        "constants": _constants(selected.constants),
-        "start_constants": _constants(start.constants),
-        "described_by": {"below_1MiB": selected.below, "from_1MiB": selected.above},
-    }
-    document["alpha_beta"] = {"alpha_s": plain.alpha, "beta_bytes_per_s": _finite(plain.beta)}
-    document["residuals"] = [
-        {
-            "size_bytes": r.size,
-            "measured_s": r.measured,
-            "fitted_s": r.predicted,
-            "error": r.error,
-            "alpha_beta_s": p.predicted,
-            "alpha_beta_error": p.error,
-        }
-        for r, p in zip(residuals, plain_residuals, strict=True)
-    ]
-    document["mean_absolute_error"] = {
-        "fitted": _errors(calibration.errors_of(residuals)),
-        "alpha_beta": _errors(calibration.errors_of(plain_residuals)),
-        "held_out": _errors(selected.held_out["chosen"]),
-        "constants_held_out": _errors(selected.held_out["constants"]),
-        "alpha_beta_held_out": _errors(selected.held_out["line"]),
-    }
-    return document
-
-
-def _warnings(run: Run, residuals: Sequence[Residual]) -> list[str]:
-    from syncline.software.calibration import SMALL
-
-    found = []
-    if run.times[0][0] >= SMALL:
-        found.append("the table has no size below 64 KiB: launch and latency are those of the class")
-    missed = [r for r in residuals if not 1 / (1 + FAR_OFF) < r.measured / r.predicted < 1 + FAR_OFF]
-    if len(missed) > FEW * len(residuals):
-        sizes = f"{len(missed)} of {len(residuals)} sizes"
-        found.append(f"the fit misses {sizes} by more than {100 * FAR_OFF:.0f} %: the table is described badly")
-        return found
-    for r in missed:
-        times = f"{r.measured * 1e6:.1f} us, where the rest suggests {r.predicted * 1e6:.1f} us"
-        found.append(f"an outlier hardly counts: {r.size} bytes took {times}")
-    return found
-
-
-def _constants(constants: Constants) -> dict[str, float]:
-    """With units in the names."""
-    from syncline.software.constants import TIMES
-
-    return {f"{name}_s" if name in TIMES else name: value for name, value in constants.as_mapping().items()}
-
-
-def _errors(errors: Errors) -> dict[str, float | None]:
-    return {"from_1MiB": errors.large, "below_1MiB": errors.small}
-
-
-def _finite(value: float) -> float | None:
-    return value if value < float("inf") else None
-
-
-def _cost(wall_time_s: float) -> Document:
-    from syncline import results
-
-    return results.cost(wall_time_s, [])
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise command_line("--out", str(path), f"this cannot be written: {error.strerror}") from None
 
 
 def _print(document: Document, *, json: bool, quiet: bool, verbose: bool) -> None:

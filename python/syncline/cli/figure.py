@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from syncline.api import arguments
 from syncline.cli import options
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class _Work:
                 self.warnings += warnings
             except InputError as error:
                 problems += error.problems
-        self.runs = options.collected(problems, lambda: runs.variants(self.described, self.seed)) or {}
-        self.tables = options.collected(problems, lambda: closed_form.tables(self.described)) or []
+        self.runs = arguments.collected(problems, lambda: runs.variants(self.described, self.seed)) or {}
+        self.tables = arguments.collected(problems, lambda: closed_form.tables(self.described)) or []
         if wrong := self._directory():
             problems += command_line("--out", str(self.out), wrong, "a directory, or the name of a new one").problems
         if problems:

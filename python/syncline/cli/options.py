@@ -114,15 +114,6 @@ def common_problems(*, threads: int | None = None, seed: int = 0, ray: str | Non
     return problems
 
 
-def collected(problems: list[Problem], read: Callable[[], T]) -> T | None:
-    """What `read` gives, or nothing, its problems added to `problems`."""
-    try:
-        return read()
-    except InputError as error:
-        problems += error.problems
-        return None
-
-
 def overrides(settings: Sequence[str] | None) -> tuple[list[Override], list[Problem]]:
     """What the `--set` flags change, and what is wrong with them."""
     from syncline.schema.merge import parse_override

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from syncline.api import files
+from syncline.api.arguments import FLAGS
 from syncline.cli import options
-from syncline.cli.sweep import check_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,9 +66,9 @@ def search(
     problems = options.common_problems(threads=threads, ray=ray)
     if top < 0:
         problems += command_line("--top", top, "this is out of range", "0 or more").problems
-    check_output(
+    problems += files.output_problems(
         out,
-        problems,
+        FLAGS,
         resume=resume,
         is_ours=table.is_search,
         what="the table of a search",

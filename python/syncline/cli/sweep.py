@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from syncline.cli import options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from syncline.errors import Problem
     from syncline.results import Document
     from syncline.schema.merge import Override
     from syncline.sweeps.file import Sweep
-    from syncline.sweeps.journal import Journal
-    from syncline.sweeps.points import Simulation
     from syncline.sweeps.table import Table
 
 Out = Annotated[
@@ -81,26 +76,21 @@ def sweep(
         fold=fold,
         padding=padding,
     )
-    check_output(out, problems, resume=resume, is_ours=_is_sweep, what="the table of a sweep")
-    began = time.monotonic()
-    described = options.load(problems, set_, lambda overrides: _read(file, [*overrides, *forced]))
+    settings = options.settings(set_, forced, problems, seed=seed, threads=threads)
 
-    from syncline.sweeps import points, run, table
-    from syncline.sweeps.progress import Checked
+    from syncline.api import sweeping
 
-    simulations, warnings = points.simulations(described, Checked(described.points, quiet=quiet), seed)
-    journal = _journal(out, resume=resume)
-    with run.keeping(journal, "the same command with --resume"):
-        entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet, address=ray)
-        found = table.of(simulations, entries)
-        status = found.status(len(simulations))
-        if out is not None:
-            run.write(out, found, described.name, status)
-    document = _document(described, simulations, found, warnings, seed, status)
-    document["cost"] = _cost(found, time.monotonic() - began)
+    finished = sweeping.run(
+        lambda overrides: _read(file, overrides),
+        settings,
+        sweeping.Output(out, resume),
+        quiet=quiet,
+        address=ray,
+    )
+    document, found = finished.document, finished.table
     _print(document, found, out, json=json, quiet=quiet)
-    if interrupted:
-        print(f"interrupted; {len(found.rows)} of {len(simulations)} simulations are finished", file=sys.stderr)
+    if finished.interrupted:
+        print(f"interrupted; {len(found.rows)} of {finished.simulations} simulations are finished", file=sys.stderr)
         return 130
     return 1 if document["failed"] else 0
 
@@ -111,109 +101,6 @@ def _read(file: str, overrides: Sequence[Override]) -> Sweep:
 
     path, label = studies.find_sweep(file)
     return load(path, label, overrides)
-
-
-def _is_sweep(path: Path) -> bool:
-    from syncline.sweeps import run
-
-    return run.is_sweep(path)
-
-
-def check_output(
-    out: Path | None,
-    problems: list[Problem],
-    *,
-    resume: bool,
-    is_ours: Callable[[Path], bool],
-    what: str,
-    formats: Sequence[str] = (".parquet", ".csv"),
-) -> None:
-    """What is wrong with the output, before anything is read; `is_ours` says of a file whether it is `what` is written,
-    which alone is replaced.
-    """
-    from syncline.errors import InputError, command_line
-    from syncline.sweeps import journal
-
-    if out is None:
-        if resume:
-            problems += command_line("--resume", None, "there is nothing to go on with", "--out FILE as well").problems
-        return
-    try:
-        if out.suffix not in formats:
-            message = (
-                f"the suffix {out.suffix} is not that of a format"
-                if out.suffix
-                else "the file name has no suffix, which chooses the format"
-            )
-            problems += command_line("--out", str(out), message, f"FILE{' or FILE'.join(formats)}").problems
-        elif out.is_dir():
-            problems += command_line("--out", str(out), "this is a directory", "the name of a file").problems
-        elif not out.parent.is_dir():
-            problems += command_line("--out", str(out), "the directory of this file does not exist").problems
-        elif not os.access(out.parent, os.W_OK | os.X_OK):
-            problems += command_line("--out", str(out), "the directory of this file cannot be written to").problems
-        elif out.exists() and not is_ours(out):
-            message = f"this file exists and is not {what}"
-            problems += command_line("--out", str(out), message, f"a new file, or {what}").problems
-        else:
-            journal.check(journal.beside(out), resume=resume)
-    except InputError as error:
-        problems += error.problems
-    except (OSError, ValueError) as error:
-        problems += command_line("--out", str(out), f"this file cannot be used: {error}").problems
-
-
-def _journal(out: Path | None, *, resume: bool) -> Journal | None:
-    from syncline.sweeps import journal
-
-    return None if out is None else journal.Journal.open(journal.beside(out), resume=resume)
-
-
-def _document(
-    described: Sweep,
-    simulations: Sequence[Simulation],
-    found: Table,
-    warnings: Sequence[str],
-    seed: int,
-    status: str,
-) -> Document:
-    from syncline import comparison, results
-    from syncline.sweeps.table import COST
-
-    all_warnings = [*warnings, *(f"{row['name']}: {row['warnings']}" for row in found.rows if row.get("warnings"))]
-    all_warnings += comparison.beaten_in_sweep(found.rows)
-    document = results.document([s.variant for s in simulations], seed=seed, status=status, warnings=all_warnings)
-    results.state_folded(document, (row["folded"] for row in found.rows if "folded" in row))
-    document["name"] = described.name
-    document["description"] = described.description
-    document["axes"] = list(found.axes)
-    document["points"] = described.points
-    document["simulations"] = len(simulations)
-    document["rows"] = [
-        {name: row.get(name) for name in found.columns if name not in COST and row.get(name) is not None}
-        for row in found.rows
-    ]
-    document["failed"] = [
-        {key: row[key] for key in ("point", "name", "variant", "status", "error")}
-        for row in found.rows
-        if row["status"] != "done"
-    ]
-    return document
-
-
-def _cost(found: Table, wall_time_s: float) -> dict[str, Any]:
-    """What the sweep took on this machine, and each simulation when it was run."""
-    import resource
-
-    from syncline import memory
-
-    workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
-    return {
-        "wall_time_s": round(wall_time_s, 6),
-        "peak_rss_bytes": max(memory.peak(), workers),
-        "events": sum(row["events"] or 0 for row in found.rows),
-        "rows": [{"wall_time_s": row["wall_time_s"], "events": row["events"]} for row in found.rows],
-    }
 
 
 def _print(document: Document, found: Table, out: Path | None, *, json: bool, quiet: bool) -> None:

@@ -170,7 +170,8 @@ def _measures(
 
 def _allocations(wanted: Wanted, files: Files) -> list[Allocation]:
     """What there is to look at. Raises [`InputError`] with all that is wrong."""
-    from syncline.cli import sweep
+    from syncline.api.arguments import FLAGS
+    from syncline.api.files import output_problems
     from syncline.treegen.allocations import TooManyError
 
     gpus = len(wanted.asked.gpus)
@@ -191,9 +192,8 @@ def _allocations(wanted: Wanted, files: Files) -> list[Allocation]:
         if any(not LEAST_GPUS <= size <= gpus for size in sizes):
             message = f"there are {gpus} GPUs to choose from"
             problems += command_line("--sizes", wanted.sizes, message, accepted).problems
-    sweep.check_output(
-        files.table, problems, resume=files.resume, is_ours=sweep_table.is_ours, what="a table of allocations"
-    )
+    what = "a table of allocations"
+    problems += output_problems(files.table, FLAGS, resume=files.resume, is_ours=sweep_table.is_ours, what=what)
     if problems:
         raise InputError(problems)
     try:

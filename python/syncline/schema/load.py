@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -51,6 +51,9 @@ from syncline.schema.workloads import (
     TextFile,
     models_of,
 )
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
@@ -112,6 +115,8 @@ class Variant:
     """The seed of random numbers."""
     memory_limit: int | None = None
     """Bytes that a simulation may take, if that is not for the process to say (`syncline.memory`)."""
+    cancel: Cancellation | None = field(default=None, compare=False, repr=False)
+    """What ends its simulations before they are finished."""
 
     def problem(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> Problem:
         """A problem with a field, at the place where it was written."""
@@ -136,6 +141,10 @@ class Study:
     def limited(self, memory_limit: int | None) -> Study:
         """The same study, each of whose simulations may take so many bytes of memory."""
         return replace(self, variants=tuple(replace(variant, memory_limit=memory_limit) for variant in self.variants))
+
+    def ended_by(self, cancel: Cancellation | None) -> Study:
+        """The same study, whose simulations end when `cancel` is called."""
+        return replace(self, variants=tuple(replace(variant, cancel=cancel) for variant in self.variants))
 
 
 @dataclass(frozen=True, slots=True)

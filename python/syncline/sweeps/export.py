@@ -25,8 +25,13 @@ def json_schema() -> dict[str, Any]:
             "name": {"type": "string", "pattern": NAME_PATTERN, "description": "Name of the sweep."},
             "description": {"type": "string", "description": "For people."},
             "base": {
-                "description": "An experiment file, by its path from here, or the name of a study; or several.",
-                "anyOf": [text, {"type": "array", "items": text, "minItems": 1, "uniqueItems": True}],
+                "description": "An experiment file, by its path from here, or the name of a study; or several; "
+                "or an experiment.",
+                "anyOf": [
+                    text,
+                    {"type": "array", "items": text, "minItems": 1, "uniqueItems": True},
+                    {"type": "object"},
+                ],
             },
             "variants": {
                 "description": "The variants of the experiments that are simulated; all if not given.",

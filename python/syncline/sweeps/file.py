@@ -34,6 +34,8 @@ from syncline.schema.merge import Override
 KEYS: Final = ("name", "description", "base", "variants", "set", "axes", "zip", "seeds")
 MAX_POINTS: Final = 100_000
 MAX_SEEDS: Final = 999
+INLINE: Final = "experiment"
+"""What an experiment is called that stands in a sweep and has no name."""
 FIXED: Final = frozenset({"name", "description"})
 """Fields that say nothing about what is simulated."""
 
@@ -103,10 +105,15 @@ def load(path: Path, label: str, overrides: Sequence[Override] = ()) -> Sweep:
     Raises [`InputError`] with everything that is wrong with it.
     """
     root = document.read(document.read_text(path, label), label)
+    return of_tree(root, label, inputs.folder_of(path), overrides)
+
+
+def of_tree(root: Node, label: str, folder: Path, overrides: Sequence[Override] = ()) -> Sweep:
+    """The same of a file that has been read, or of values that stand for one; relative paths start in `folder`."""
     if not isinstance(root, Mapping):
         message = "a sweep file is a mapping, with the keys name, base and axes"
         raise InputError([root.origin.problem(message, document.plain(root))])
-    reading = _Reading(root, label, inputs.folder_of(path))
+    reading = _Reading(root, label, folder)
     for key in root.entries:
         if key not in KEYS:
             reading.refuse(
@@ -193,6 +200,11 @@ def _bases(reading: _Reading) -> Iterator[Base]:
     node = reading.root.entries.get("base")
     if node is None:
         reading.missing("base", "the path of an experiment file or the name of a study, or a list of them")
+        return
+    if isinstance(node, Mapping):  # an experiment in place of its name, as a program gives it
+        named = node.entries.setdefault("name", Scalar(INLINE, node.origin))
+        name = named.value if isinstance(named, Scalar) and isinstance(named.value, str) else INLINE
+        yield Base(name, node, reading.label, reading.folder)
         return
     several = node if isinstance(node, document.Sequence) else document.Sequence([node], node.origin)
     for name, item in _words(reading, several, "experiments"):

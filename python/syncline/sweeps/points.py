@@ -12,10 +12,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline import binding, document, engine, estimate
+from syncline import binding, cancelling, document, engine, estimate
 from syncline.document import Node, Scalar
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, one_of
 from syncline.schema import load as experiments
@@ -24,6 +24,9 @@ from syncline.schema.effect import Uses
 from syncline.schema.load import Variant
 from syncline.schema.merge import Override
 from syncline.sweeps.file import Base, Sweep, as_text, variant_names
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
 
 _OF_VALUE: Final = re.compile(r"\.[0-9]+$")
 """The end of the path of an axis's value."""
@@ -69,11 +72,17 @@ class Simulation:
 
 
 def simulations(
-    sweep: Sweep, checked: Callable[[int], None] = lambda _: None, seed: int = 0
+    sweep: Sweep,
+    checked: Callable[[int], None] = lambda _: None,
+    seed: int = 0,
+    *,
+    memory_limit: int | None = None,
+    cancel: Cancellation | None = None,
 ) -> tuple[list[Simulation], list[str]]:
     """Everything that the sweep simulates, in the order of its points, and warnings.
 
-    `checked` hears how many points have been looked at, after each; `seed` is that of random numbers.
+    `checked` hears how many points have been looked at, after each; `seed` is that of random numbers; a simulation may
+    take `memory_limit` bytes, if that is not for the process to say; `cancel` ends them, and this.
     Raises [`InputError`] with everything that is wrong at any point. What only the engine refuses (a chunk that does
     not fit into an SRAM, say) is no mistake in a sweep as long as something can be simulated.
     """
@@ -84,6 +93,7 @@ def simulations(
     uses = Uses()
     for point, base, settings in _points(sweep):
         checked(point.index)
+        cancelling.check(cancel)
         try:
             study = _study(base, settings, sweep, _chosen(sweep, base), uses)
         except InputError as error:
@@ -91,7 +101,7 @@ def simulations(
             continue
         warnings |= dict.fromkeys(study.warnings)
         problems += [(_place(point), problem) for problem in _without_effect(study.variants, point)]
-        for variant in study.seeded(seed).variants:
+        for variant in study.seeded(seed).limited(memory_limit).ended_by(cancel).variants:
             simulation, refused = _simulation(point, variant, sweep.seeds)
             found.append(simulation)
             refusals += [(_place(point), problem) for problem in refused]

@@ -18,13 +18,16 @@ from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from syncline import interrupts, runner
+from syncline import cancelling, interrupts, runner
 from syncline.schema.load import Variant
 from syncline.sweeps import measures, remote
 from syncline.sweeps.journal import Entry
 from syncline.sweeps.work import Task, Work, WorkerDiedError
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
 
 Job = tuple[str, Variant, int]
 """A simulation under its key, and with how many seeds it is run if it loses frames."""
@@ -33,26 +36,33 @@ _context = multiprocessing.get_context("spawn")
 
 
 def simulate(
-    jobs: Sequence[Job], threads: int | None = None, address: str | None = None
+    jobs: Sequence[Job],
+    threads: int | None = None,
+    address: str | None = None,
+    *,
+    cancel: Cancellation | None = None,
 ) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
     """What comes of each job, as it comes, with `threads` of them at once; one per processor if not given. With the
-    `address` of a Ray cluster, its workers simulate.
+    `address` of a Ray cluster, its workers simulate. Raises [`CancelledError`] when `cancel` is called, unless a
+    cluster simulates.
     """
     tasks = [(key, (variant, seeds)) for key, variant, seeds in jobs]
     if address is None:
-        return carry_out(measures.simulate, tasks, threads)
+        return carry_out(measures.simulate, tasks, threads, cancel=cancel)
     return remote.carry_out(measures.simulate, tasks, address, threads)
 
 
 def carry_out(
-    work: Work, tasks: Sequence[Task], threads: int | None = None
+    work: Work, tasks: Sequence[Task], threads: int | None = None, *, cancel: Cancellation | None = None
 ) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
     """The same for what a function makes of each task."""
+    cancelling.check(cancel)
     count = min(threads or os.cpu_count() or 1, len(tasks))
     if count <= 1:
-        yield from runner.concurrently([(key, partial(_one, work, key, given)) for key, given in tasks], 1)
+        one_by_one = [(key, partial(_one, work, key, given)) for key, given in tasks]
+        yield from runner.concurrently(one_by_one, 1, cancel=cancel)
     else:
-        yield from _Pool(work, tasks, count).outcomes()
+        yield from _Pool(work, tasks, count, cancel).outcomes()
 
 
 def _one(work: Work, key: str, given: tuple[Any, ...]) -> tuple[str, Entry | WorkerDiedError]:
@@ -62,7 +72,8 @@ def _one(work: Work, key: str, given: tuple[Any, ...]) -> tuple[str, Entry | Wor
 class _Pool:
     """Workers, and the tasks that none of them has yet."""
 
-    def __init__(self, work: Work, tasks: Sequence[Task], count: int) -> None:
+    def __init__(self, work: Work, tasks: Sequence[Task], count: int, cancel: Cancellation | None) -> None:
+        self._cancel = cancel
         self._work = work
         self._pending = deque(tasks)
         self._count = count
@@ -74,7 +85,9 @@ class _Pool:
             for _ in range(self._count):
                 self._hire()
             while self._workers:
-                for connection in cast("list[Connection]", wait(list(self._workers))):
+                cancelling.check(self._cancel)
+                patience = None if self._cancel is None else runner.POLL_S
+                for connection in cast("list[Connection]", wait(list(self._workers), patience)):
                     yield self._receive(connection)
         finally:
             for process, _ in self._workers.values():

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Final
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from syncline.runner import Standing, Watch
 
 LINE_EVERY_S: Final = 2.0
 
@@ -30,10 +33,24 @@ class Checked:
 
 
 class SweepProgress:
-    """Counts simulations; the time that is left is estimated from their events, as far as these are expected."""
+    """Counts simulations; the time that is left is estimated from their events, as far as these are expected.
 
-    def __init__(self, weights: dict[str, int], already: int, *, quiet: bool, what: str = "simulations") -> None:
+    `watch` hears of each that ends, by the names that they have for people, whether this is `quiet` or not.
+    """
+
+    def __init__(
+        self,
+        weights: dict[str, int],
+        already: int,
+        *,
+        quiet: bool,
+        what: str = "simulations",
+        watch: Watch | None = None,
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self._what = what
+        self._watch = watch
+        self._waiting = {key: (names or {}).get(key, key) for key in weights}
         average = sum(weights.values()) // max(1, sum(weight > 0 for weight in weights.values())) or 1
         self._weights = {key: weight or average for key, weight in weights.items()}
         self._left = sum(self._weights.values())
@@ -57,11 +74,14 @@ class SweepProgress:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._bar is not None:
             self._bar.stop()
+        self._tell(is_over=True)
 
     def finished(self, key: str, *, failed: bool) -> None:
         """A simulation ended."""
         self._done += 1
         self._failed += failed
+        self._waiting.pop(key, None)
+        self._tell()
         self._left -= self._weights[key]
         self._first = self._first or (time.monotonic(), self._left)
         if self._bar is not None:
@@ -72,6 +92,11 @@ class SweepProgress:
                 self._spoke = now
                 said = "; ".join(part for part in (f"{self._done}/{self._total} {self._what}", self._say()) if part)
                 print(said, file=sys.stderr, flush=True)
+
+    def _tell(self, *, is_over: bool = False) -> None:
+        if self._watch is not None:
+            elapsed_s = time.monotonic() - self._began
+            self._watch(Standing(self._done, self._total, tuple(self._waiting.values()), elapsed_s, is_over))
 
     def _say(self) -> str:
         failed = f"{self._failed} failed; " if self._failed else ""

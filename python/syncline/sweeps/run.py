@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from syncline import estimate, interrupts, memory, parquet, rundir
+from syncline.errors import CancelledError
 from syncline.sweeps import pool
 from syncline.sweeps.journal import Entry, Journal
 from syncline.sweeps.points import Simulation
 from syncline.sweeps.progress import SweepProgress
 from syncline.sweeps.table import LABELS, METADATA, Table
 from syncline.sweeps.work import WorkerDiedError
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
+    from syncline.runner import Watch
+
+
+Warn: TypeAlias = Callable[[str], None]
+
+
+def on_stderr(warning: str) -> None:
+    """Says what is to be known on standard error."""
+    print(f"warning: {warning}", file=sys.stderr, flush=True)
 
 
 def simulate(
@@ -24,28 +37,33 @@ def simulate(
     *,
     quiet: bool,
     address: str | None = None,
+    watch: Watch | None = None,
+    warn: Warn = on_stderr,
+    memory_limit: int | None = None,
+    cancel: Cancellation | None = None,
 ) -> tuple[dict[str, Entry], bool]:
-    """What came of the simulations, by their keys, and whether they were interrupted. `address` is that of a Ray
-    cluster, which simulates in place of processes of this machine.
+    """What came of the simulations, by their keys, and whether they were interrupted, or ended by `cancel`. `address`
+    is that of a Ray cluster, which simulates in place of processes of this machine. `watch` hears how far they are,
+    `warn` of what is to be known before they begin.
     """
     entries = {s.key: Entry("refused", s.refusal) for s in simulations if s.refusal is not None}
     if journal is not None:
         if journal.remark is not None:
-            print(f"warning: {journal.remark}", file=sys.stderr)
+            warn(journal.remark)
         entries = journal.entries | entries
     pending = {s.key: s for s in simulations if s.key not in entries}
     already = len({s.key for s in simulations}) - len(pending)
     jobs = [(key, s.variant, s.seeds) for key, s in pending.items()]
     expected = [s.expected for s in pending.values() if s.expected is not None]
-    threads = memory.at_once(threads, (each.memory_bytes for each in expected))
+    threads = memory.at_once(threads, (each.memory_bytes for each in expected), memory_limit)
     long = estimate.warning_of_many("the sweep", [each.time_s for each in expected], threads)
-    if long is not None and not quiet:
-        print(f"warning: {long}", file=sys.stderr, flush=True)
+    if long is not None and (not quiet or warn is not on_stderr):
+        warn(long)
+    weights, named = ({key: s.events for key, s in pending.items()}, {key: s.name for key, s in pending.items()})
     try:
-        with SweepProgress({key: s.events for key, s in pending.items()}, already, quiet=quiet) as progress:
-            named = {key: s.name for key, s in pending.items()}
-            keep(pool.simulate(jobs, threads, address), named, entries, journal, progress)
-    except KeyboardInterrupt:
+        with SweepProgress(weights, already, quiet=quiet, watch=watch, names=named) as progress:
+            keep(pool.simulate(jobs, threads, address, cancel=cancel), named, entries, journal, progress)
+    except (KeyboardInterrupt, CancelledError):
         return entries, True
     return entries, False
 
@@ -75,12 +93,14 @@ def keep(
 
 
 @contextmanager
-def keeping(journal: Journal | None, to_go_on: str) -> Iterator[None]:
-    """Where something cannot be written, says what is kept all the same, and what to do. Closes the journal."""
+def keeping(journal: Journal | None, to_go_on: str, *, quiet: bool = False) -> Iterator[None]:
+    """Where something cannot be written, says what is kept all the same, and what to do, unless it is to be `quiet`.
+    Closes the journal.
+    """
     try:
         yield
     except OSError:
-        if journal is not None:
+        if journal is not None and not quiet:
             kept = f"{len(journal.entries)} simulations are kept in {journal.path}"
             print(f"{kept}; {to_go_on} goes on there", file=sys.stderr)
         raise

@@ -42,6 +42,11 @@ pub enum Failure {
         /// Why.
         why: &'static str,
     },
+    /// Whoever started it wants it no longer.
+    Cancelled {
+        /// When.
+        at: Ps,
+    },
     /// The books do not balance.
     NotConserved {
         /// The network's account.
@@ -83,6 +88,7 @@ impl fmt::Display for Failure {
                 write!(f, "at {at} ranks of a communicator disagree: {one}, but {other}")
             }
             Failure::ToldApart { why } => write!(f, "NPUs that are simulated as one differ: {why}"),
+            Failure::Cancelled { at } => write!(f, "the simulation was cancelled at {at}"),
             Failure::NotConserved { books, sent } => write!(
                 f,
                 "bytes are not conserved: endpoints sent {sent}, the network took {}, delivered {} and gave up {}",

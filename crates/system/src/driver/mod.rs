@@ -14,10 +14,12 @@ use crate::endpoints::EndpointEvent;
 use crate::event::{Event, Queue};
 use crate::executor::{Action, Executor, WaitEnd};
 use crate::graphs::{Call, NodeWork};
+use crate::monitor::{self, Monitor};
 use crate::networks::NetworkEvent;
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use crate::timer::Timer;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use syncline_collective::{Kind, PhaseId, Plan, Split};
 use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wire};
 use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Report};
@@ -153,6 +155,9 @@ pub struct Simulation<N: Network, E: Endpoint<N>> {
     exchanging: BTreeMap<(NodeId, NodeIndex), usize>,
     /// What ranks disagree on, once they do.
     mismatch: Option<(String, String)>,
+    monitor: Arc<Monitor>,
+    /// Events that the monitor knows of.
+    told: u64,
     net_out: Vec<NetOut>,
     ep_out: Vec<EpOut>,
     actions: Vec<Action>,
@@ -182,6 +187,8 @@ where
             phases: Vec::new(),
             exchanging: BTreeMap::new(),
             mismatch: None,
+            monitor: Arc::default(),
+            told: 0,
             net_out: Vec::new(),
             ep_out: Vec::new(),
             actions: Vec::new(),
@@ -193,11 +200,16 @@ where
         self.launch = latency;
     }
 
+    /// Says how far it is to `monitor`, and ends where that says so.
+    pub fn observed_by(&mut self, monitor: Arc<Monitor>) {
+        self.monitor = monitor;
+    }
+
     /// Runs to the end.
     ///
     /// # Errors
-    /// A [`Failure`] when nothing can happen any more before the end, when simulated time is over, or bytes are not
-    /// conserved.
+    /// A [`Failure`] when nothing can happen any more before the end, when simulated time is over, when it was cancelled, or
+    /// bytes are not conserved.
     pub fn run(&mut self) -> Result<Outcome, Failure> {
         let (end, _) = self.run_within(Limits::NONE)?;
         self.net.finish(end);
@@ -228,6 +240,7 @@ where
 
     fn run_within(&mut self, limits: Limits) -> Result<(Ps, Ending), Failure> {
         let mut end = Ps::ZERO;
+        let mut look_at = 0;
         for npu in 0..self.npus {
             match self.executor.start(NodeId(npu)) {
                 Ps::ZERO => {
@@ -245,8 +258,14 @@ where
             if now.0 > limits.time_ps {
                 return Ok((now, Ending::Late));
             }
-            if self.work() > limits.work {
-                return Ok((now, Ending::Costly));
+            // The one comparison of every event serves for the limit and for looks at the monitor.
+            let work = self.work();
+            if work >= look_at {
+                if work > limits.work {
+                    return Ok((now, Ending::Costly));
+                }
+                self.look(now)?;
+                look_at = work.saturating_add(monitor::EVERY).min(limits.work.saturating_add(1));
             }
             end = now;
             self.dispatch(now, event);
@@ -255,7 +274,21 @@ where
             }
             self.carry(now)?;
         }
+        self.look(end)?;
         Ok((end, Ending::Complete))
+    }
+
+    /// Tells the monitor how far the simulation is, and asks whether it is still wanted.
+    #[cold]
+    #[inline(never)]
+    fn look(&mut self, now: Ps) -> Result<(), Failure> {
+        let events = self.queue.0.popped();
+        self.monitor.advance(now.0, events - self.told);
+        self.told = events;
+        match self.monitor.is_cancelled() {
+            true => Err(Failure::Cancelled { at: now }),
+            false => Ok(()),
+        }
     }
 
     /// What has been done so far, in events.

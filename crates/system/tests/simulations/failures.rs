@@ -1,6 +1,7 @@
 //! What cannot work is refused, or fails with who waits for what.
 
 use crate::support::{ace_spec, ace_torus, all_reduce, all_to_all, dim, dims, endpoints, ideal, least, packet, run};
+use std::sync::Arc;
 use syncline_system::spec::{
     AceSpec, AlgorithmSpec, BlockSpec, ChunkingSpec, CollectiveKindSpec, DeadlockRule, EndpointSpec, FlowSpec,
     FoldSpec, GroupsSpec, NetworkSpec, PacketSpec, Spec,
@@ -43,9 +44,11 @@ fn impossible_descriptions_are_refused() {
     let mut spec = all_reduce(vec![dim(4, 1, 1)], ideal(), 1);
     spec.network = NetworkSpec::Packet(PacketSpec { packet_bytes: 0, ..PacketSpec::DEFAULT });
     refusal(&spec);
-    assert!(matches!(run_json("{"), Err(RunError::Spec(_))));
+    assert!(matches!(run_json("{", &Arc::default()), Err(RunError::Spec(_))));
     assert!(matches!(check("{"), Err(RunError::Spec(_))));
-    assert!(matches!(run_json(r#"{"fabricc": []}"#), Err(RunError::Spec(m)) if m[0].message.contains("fabricc")));
+    assert!(
+        matches!(run_json(r#"{"fabricc": []}"#, &Arc::default()), Err(RunError::Spec(m)) if m[0].message.contains("fabricc"))
+    );
 }
 
 #[test]

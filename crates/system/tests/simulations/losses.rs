@@ -332,7 +332,7 @@ fn attributes_that_no_backend_knows_are_refused() {
 fn field(error: RunError) -> String {
     match error {
         RunError::Spec(refusals) => refusals[0].field.join("."),
-        RunError::Simulation(message) => panic!("{message}"),
+        RunError::Simulation(_) | RunError::Cancelled => panic!("{error}"),
     }
 }
 

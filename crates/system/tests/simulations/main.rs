@@ -22,6 +22,7 @@ mod losses;
 mod lossy_network;
 mod mixed;
 mod models;
+mod monitor;
 mod monotone;
 mod odd_sizes;
 mod offload;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -53,14 +52,6 @@ def table(kind: str, sizes: Sequence[int], ranks: int) -> tuple[Document, str]:
         raise SimulationFailedError(str(failure)) from None
     document = _document(kind, ranks, constants, rows)
     return document, _text(document)
-
-
-def write(path: Path, document: Document) -> None:
-    """Writes the page. Raises [`InputError`] where it cannot be written."""
-    from syncline.cli import trees_options, trees_page
-    from syncline.runtime import page
-
-    trees_page.save(path, page.build(document, trees_options.typed()))
 
 
 def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) -> Document:

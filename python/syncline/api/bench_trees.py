@@ -7,29 +7,46 @@ machine (`flow`), as copies and kernels in streams (`streams`), whose constants 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from syncline.cli import single
+from syncline.api import arguments, single
+from syncline.api.arguments import Settings
 from syncline.schema.packed import PACKED
 
 if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
     from syncline.results import Document
+    from syncline.runner import Watch
     from syncline.schema.load import Variant
 
 BACKEND, ENDPOINT = "flow", "streams"
 
 
-def table(kind: str, machine: str, gpus: str | None, sizes: Sequence[int], seed: int) -> tuple[Document, str]:
-    """The document with its rows, and the table as text. Raises [`InputError`] where trees do not carry this out."""
+@dataclass(frozen=True, slots=True)
+class Where:
+    """What is carried out, and on what."""
+
+    kind: str
+    machine: str
+    gpus: str | None
+    seed: int
+    cancel: Cancellation | None
+
+
+def table(where: Where, sizes: Sequence[int], watch: Watch | None) -> tuple[Document, str]:
+    """The document with its rows, and the table as text; `watch` hears how far the simulations are. Raises
+    [`InputError`] where trees do not carry this out.
+    """
     from syncline import engine, results, runner
-    from syncline.errors import SimulationFailedError
+    from syncline.errors import CancelledError, SimulationFailedError
     from syncline.fabric import allocation
     from syncline.schema.workloads import CollectiveWorkload
     from syncline.software import printing
     from syncline.software.model import Prediction
 
-    first = _variant(kind, machine, gpus, sizes[0], seed)
+    kind, machine, seed = where.kind, where.machine, where.seed
+    first = _variant(where, sizes[0])
     workload = first.experiment.workload
     assert isinstance(workload, CollectiveWorkload)
     variants = [
@@ -41,12 +58,14 @@ def table(kind: str, machine: str, gpus: str | None, sizes: Sequence[int], seed:
         for size in sizes
     ]
     engine.preview(first)  # says what is wrong before anything runs
-    outcomes = runner.run_all(variants, watch=runner.on_terminal())
+    outcomes = runner.run_all(variants, watch=watch)
     outcomes.raise_if_refused()
     for name, message in outcomes.failures:
         raise SimulationFailedError(f"{name}: {message}")
     if outcomes.interrupted:
         raise KeyboardInterrupt
+    if outcomes.cancelled:
+        raise CancelledError
     times = [result.summary["total_ps"] / engine.PS_PER_S for _, result in outcomes.results]
     predictions = [
         Prediction(size, time, time, time, PACKED, ENDPOINT) for size, time in zip(sizes, times, strict=True)
@@ -83,15 +102,17 @@ def problems(software: str | None, small_size_time: str | None) -> list[Any]:
     return found
 
 
-def _variant(kind: str, machine: str, gpus: str | None, size: int, seed: int) -> Variant:
-    flags = single.Flags(
-        kind=kind,
+def _variant(where: Where, size: int) -> Variant:
+    asked = single.Single(
+        kind=where.kind,
         size=f"{size}B",
-        machine=machine,
-        gpus=gpus,
+        machine=where.machine,
+        gpus=where.gpus,
         endpoint=ENDPOINT,
         algorithm=PACKED,
         backend=BACKEND,
     )
-    study, _ = single.load(flags, [], ["workload.element=4B"])
-    return study.seeded(seed).variants[0]
+    overrides, _ = arguments.changed_fields({"workload.element": "4B"})
+    settings = Settings(tuple(overrides), seed=where.seed, cancel=where.cancel)
+    study, _ = single.load(asked, settings)
+    return study.variants[0]

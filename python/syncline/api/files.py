@@ -1,0 +1,104 @@
+"""What a function is given in place of the file that a command reads, and what it is asked to write."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from syncline import document, inputs
+from syncline.api.arguments import ARGUMENTS, Spelling, elsewhere, respelled
+from syncline.document import Origin
+from syncline.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from syncline.document import Node
+
+AnyPath: TypeAlias = "str | os.PathLike[str]"
+
+TABLES = (".parquet", ".csv")
+"""How a table may be written: its suffix says it."""
+
+
+def tree_of(source: Mapping[str, object], label: str) -> Node:
+    """The tree of values that stand for a file, which problems call by `label`."""
+    return document.of_value(plain(source), Origin(label, None))
+
+
+def plain(value: object) -> object:
+    """Values with experiments as the mappings that they stand for."""
+    from syncline.api.experiment import Experiment
+
+    if isinstance(value, Experiment):
+        return plain(value.as_mapping())
+    if isinstance(value, Mapping):
+        return {key: plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value
+
+
+def path_of(source: object, argument: str, what: str, accepted: str) -> str:
+    """The path that a program gives. Raises [`InputError`] for what is none."""
+    if not isinstance(source, str | os.PathLike) or isinstance(given := os.fspath(source), bytes):
+        message = f"{what} cannot be given as {type(source).__name__}"
+        raise InputError([ARGUMENTS.problem(argument, None, message, accepted)])
+    if inputs.given(given) == inputs.STANDARD_INPUT:
+        message = "standard input is read by the command line only"
+        raise InputError([ARGUMENTS.problem(argument, given, message, accepted)])
+    return given
+
+
+def found(find: Callable[[str], tuple[Path, str]], given: str, argument: str) -> tuple[Path, str]:
+    """The file that is named, and how problems call it. Raises [`InputError`] where there is none."""
+    try:
+        return find(given)
+    except InputError as error:
+        raise elsewhere(error, ARGUMENTS.place, ARGUMENTS.name(argument)) from None
+
+
+def output_problems(
+    out: Path | None,
+    spelling: Spelling,
+    *,
+    resume: bool,
+    is_ours: Callable[[Path], bool],
+    what: str,
+    formats: Sequence[str] = TABLES,
+) -> list[Problem]:
+    """What is wrong with a table that is to be written, and its journal, before anything is read; `is_ours` says of a
+    file whether it is `what` is written, which alone is replaced.
+    """
+    from syncline.sweeps import journal
+
+    def wrong(message: str, accepted: str | None = None) -> list[Problem]:
+        return [spelling.problem("out", str(out), message, accepted)]
+
+    if out is None:
+        if resume:
+            needed = f"{spelling.name('out')} FILE as well" if spelling.before else "out as well"
+            return [spelling.problem("resume", None, "there is nothing to go on with", needed)]
+        return []
+    try:
+        if out.suffix not in formats:
+            message = (
+                f"the suffix {out.suffix} is not that of a format"
+                if out.suffix
+                else "the file name has no suffix, which chooses the format"
+            )
+            return wrong(message, f"FILE{' or FILE'.join(formats)}")
+        if out.is_dir():
+            return wrong("this is a directory", "the name of a file")
+        if not out.parent.is_dir():
+            return wrong("the directory of this file does not exist")
+        if not os.access(out.parent, os.W_OK | os.X_OK):
+            return wrong("the directory of this file cannot be written to")
+        if out.exists() and not is_ours(out):
+            return wrong(f"this file exists and is not {what}", f"a new file, or {what}")
+        journal.check(journal.beside(out), resume=resume)
+    except InputError as error:
+        return [respelled(problem, spelling) for problem in error.problems]
+    except (OSError, ValueError) as error:
+        return wrong(f"this file cannot be used: {error}")
+    return []

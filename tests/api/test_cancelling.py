@@ -1,0 +1,175 @@
+"""What was started can be ended from another thread, and what looks on changes nothing."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import syncline
+from syncline import cancelling, engine, runner
+from syncline.api import study as studies
+
+LONG: dict[str, Any] = {
+    "name": "long",
+    "topology": "Ring(4)_Ring(4)",
+    "workload": {"collective": "all-reduce", "size": "64GiB"},
+    "network": "packet",
+    "collective": {"algorithm": "ring", "chunk": "64KiB"},
+}
+"""Days of simulation."""
+SHORT: dict[str, Any] = {**LONG, "workload": {"collective": "all-reduce", "size": "16MiB"}}
+"""Some hundred thousand events."""
+
+
+def when_underway(cancel: syncline.Cancellation, seen: list[syncline.Standing]) -> Callable[[syncline.Standing], None]:
+    """Cancels from another thread once a simulation has begun."""
+
+    def hear(standing: syncline.Standing) -> None:
+        seen.append(standing)
+        if any(each.events > 100_000 for each in standing.underway):
+            other = threading.Thread(target=cancel.cancel)
+            other.start()
+            other.join()
+
+    return hear
+
+
+class TestCancelled:
+    def test_inside_of_a_simulation(self) -> None:
+        cancel, seen = syncline.Cancellation(), list[syncline.Standing]()
+        with pytest.raises(syncline.CancelledError, match="0 of 1 simulations are finished") as caught:
+            syncline.run(LONG, cancel=cancel, progress=when_underway(cancel, seen))
+        assert caught.value.run is not None
+        assert caught.value.run.status == "partial"
+        (last,) = next(standing.underway for standing in reversed(seen) if standing.underway)
+        assert last.name == "long"
+        assert last.simulated_time_s > 0
+        assert last.expected_events is not None
+        assert last.events < last.expected_events
+        assert seen[-1].is_over
+
+    def test_what_is_finished_is_kept(self, tmp_path: Path) -> None:
+        sizes = {"short": "1MiB", "long": "64GiB"}
+        mixed = {**LONG, "variants": [{"name": name, "workload": {"size": size}} for name, size in sizes.items()]}
+        cancel, seen = syncline.Cancellation(), list[syncline.Standing]()
+        with pytest.raises(syncline.CancelledError, match="1 of 2") as caught:
+            syncline.run(mixed, threads=1, cancel=cancel, progress=when_long(cancel, seen), out=tmp_path / "run")
+        assert caught.value.run is not None
+        assert list(caught.value.run.systems) == ["short"]
+        assert list(syncline.read(tmp_path / "run").systems) == ["short"]
+        alone = syncline.run({**mixed, "variants": mixed["variants"][:1]})
+        assert caught.value.run.systems["short"].time_s == alone.systems["short"].time_s
+
+    @pytest.mark.parametrize("function", ["run", "check", "collective"])
+    def test_before_it_begins(self, function: str) -> None:
+        cancel = syncline.Cancellation()
+        cancel.cancel()
+        cancel.cancel()
+        assert cancel.cancelled
+        given: Any = (LONG | {"collective": {"algorithm": "auto"}},)
+        known: Any = {}
+        if function == "collective":
+            given, known = ("all-reduce", "64GiB"), {"topology": "Ring(16)", "backend": "packet"}
+        with pytest.raises(syncline.CancelledError):
+            getattr(syncline, function)(*given, cancel=cancel, **known)
+
+    def test_a_collective(self) -> None:
+        cancel = syncline.Cancellation()
+        given: Any = {"topology": "Ring(16)", "backend": "packet", "algorithm": "ring", "chunk": "64KiB"}
+        with pytest.raises(syncline.CancelledError):
+            syncline.collective("all-reduce", "64GiB", cancel=cancel, progress=when_underway(cancel, []), **given)
+
+    def test_nothing_else_is_ended(self) -> None:
+        one, other = syncline.Cancellation(), syncline.Cancellation()
+        one.cancel()
+        assert syncline.run(SHORT, cancel=other).status == "complete"
+        assert not other.cancelled
+        assert "called" in repr(one)
+        assert not pickle.loads(pickle.dumps(one)).cancelled
+
+    def test_is_not_anything(self) -> None:
+        with pytest.raises(syncline.InputError, match=r"arguments: cancel: .*\n.*given: Event") as caught:
+            syncline.run(SHORT, cancel=threading.Event(), seed=-1)  # type: ignore[arg-type]
+        assert len(caught.value.problems) == 2
+
+
+def when_long(cancel: syncline.Cancellation, seen: list[syncline.Standing]) -> Callable[[syncline.Standing], None]:
+    """Cancels once the second simulation has begun."""
+
+    def hear(standing: syncline.Standing) -> None:
+        seen.append(standing)
+        if standing.done == 1 and standing.underway:
+            cancel.cancel()
+
+    return hear
+
+
+class TestProgress:
+    def test_what_looks_on_changes_nothing(self) -> None:
+        seen: list[syncline.Standing] = []
+        watched = syncline.run(SHORT, progress=seen.append, cancel=syncline.Cancellation())
+        alone = syncline.run(SHORT)
+        assert {**watched.document, "cost": 0} == {**alone.document, "cost": 0}
+        assert watched.systems["long"].tables["links"].to_arrow() == alone.systems["long"].tables["links"].to_arrow()
+
+    def test_counts_all_events(self) -> None:
+        seen: list[syncline.Standing] = []
+        both = {**SHORT, "variants": [{"name": "a"}, {"name": "b", "collective": {"chunk": "32KiB"}}]}
+        run = syncline.run(both, progress=seen.append)
+        assert seen[-1].events == run.document["cost"]["events"] > 0
+        assert seen[-1].expected_events is not None
+        assert not seen[-1].underway
+        assert [standing.events for standing in seen] == sorted(standing.events for standing in seen)
+
+    def test_an_exception_of_what_hears_ends_simulations(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ended = threading.Event()
+        run = engine.run
+
+        def watched(*arguments: Any, **known: Any) -> engine.Result:
+            try:
+                return run(*arguments, **known)
+            except syncline.CancelledError:
+                ended.set()
+                raise
+
+        monkeypatch.setattr(engine, "run", watched)
+
+        def fail(standing: syncline.Standing) -> None:
+            if standing.underway:
+                raise RuntimeError("enough")
+
+        with pytest.raises(RuntimeError, match="enough"):
+            syncline.run(LONG, progress=fail)
+        assert ended.wait(60)
+
+    def test_what_cannot_hear(self) -> None:
+        with pytest.raises(syncline.InputError, match="arguments: progress: this cannot be told of progress"):
+            syncline.run(SHORT, progress="bar")  # type: ignore[arg-type]
+
+
+def test_an_interrupt_ends_simulations() -> None:
+    """The thread of an interrupted run does not go on with it."""
+    variants = studies.load(LONG)._study.variants
+    monitors: list[Any] = []
+
+    def interrupt(standing: syncline.Standing) -> None:
+        if standing.underway:
+            raise KeyboardInterrupt
+
+    created = cancelling.monitor
+
+    def noted(cancel: syncline.Cancellation | None) -> Any:
+        monitors.append(created(cancel))
+        return monitors[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cancelling, "monitor", noted)
+        outcomes = runner.run_all(variants, watch=interrupt)
+    assert outcomes.interrupted
+    assert not outcomes.cancelled
+    assert monitors[0].cancelled
