@@ -1,12 +1,11 @@
 """Measured profiles of PyTorch (Kineto) beside the NPUs of a simulated timeline.
 
 A measured rank is a process of its own next to the NPU of its number, with its streams and the threads of the host
-that launch kernels. *Time*: the first iteration that the profile marks (`ProfilerStep#N`) and that has kernels begins at
-time
-zero, with the first simulated iteration; without such marks, the first event on the GPU or of a launch does. The clocks
-of ranks differ, so each is aligned on its own; what was before is left out. *Collectives*: the first measured
-all-reduce belongs to the first simulated one of that rank, and so on, for each kind of collective in the order of their
-beginnings. An arrow leads from the simulated to the measured one, and what has no counterpart is counted.
+that launch kernels. *Time*: the first iteration that the profile marks (`ProfilerStep#N`) and that has kernels begins
+at time zero, with the first simulated iteration; without such marks, the first event on the GPU or of a launch does.
+The clocks of ranks differ, so each is aligned on its own; what was before is left out. *Collectives*: the first
+measured all-reduce belongs to the first simulated one of that rank, and so on, for each kind of collective in the order
+of their beginnings. An arrow leads from the simulated to the measured one, and what has no counterpart is counted.
 """
 
 from __future__ import annotations
