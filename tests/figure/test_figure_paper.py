@@ -12,6 +12,7 @@ from matplotlib.text import Text
 from support.figures import panels
 from syncline.figures import draw, values
 from syncline.figures.file import PAPER
+from syncline.report.sweep import scale_of
 
 KINDS = ("lines", "bars", "stacked", "heat", "scatter")
 
@@ -56,12 +57,12 @@ def test_the_pdf_is_as_wide_as_the_column(tmp_path: Path) -> None:
 
 
 def test_a_scale_says_when_differences_are_small() -> None:
-    low, high, remark = draw.scale_of([1.0, 1.001])
+    low, high, remark = scale_of([1.0, 1.001])
     assert (low, high) == pytest.approx((1.0005 * 0.975, 1.0005 * 1.025))
     assert remark == "small differences: 0.1 % in all"
-    assert draw.scale_of([2.0, 2.0])[2] == "all equal"
-    assert draw.scale_of([1.0, 1.2]) == (1.0, 1.2, "")
-    assert draw.scale_of([0.0, 0.0]) == (-1.0, 1.0, "all equal")
+    assert scale_of([2.0, 2.0])[2] == "all equal"
+    assert scale_of([1.0, 1.2]) == (1.0, 1.2, "")
+    assert scale_of([0.0, 0.0]) == (-1.0, 1.0, "all equal")
 
 
 @pytest.mark.parametrize(

@@ -64,10 +64,6 @@ SMALL: Final = 7
 """The smallest letters, in points."""
 NARROWEST: Final = 2.2
 """Inches of a panel in a figure of a paper."""
-ALIKE: Final = 0.05
-"""The largest difference of numbers over their middle of which a scale of colours says that it is small: the scale then
-spans so much around the middle, so that what differs little looks alike.
-"""
 
 
 class Drawn(NamedTuple):
@@ -150,7 +146,11 @@ def _panel(axes: Axes, shown: Shown) -> legends.Entries:
         _, common = _varying([shown.x_text(x) for x in _order([v.x for v in shown.values])])
         x_label = f"{x_label}\n{common}" if common else x_label
     axes.set_xlabel(f"{x_label}\n(in brackets: published)" if brackets else x_label)
-    bare = panel.series is not None and all(isinstance(v.series, int | float) for v in shown.values)
+    bare = (
+        panel.series is not None
+        and panel.kind != "stacked"
+        and all(isinstance(v.series, int | float) for v in shown.values)
+    )
     return legends.Entries(*axes.get_legend_handles_labels(), _label(panel.series or "", "") if bare else None)
 
 
@@ -319,7 +319,7 @@ def _heat(axes: Axes, shown: Shown) -> None:
     part = shown.panel.parts[0]
     grid = [[v.value if (v := found.get((x, name, part))) else math.nan for x in xs] for name in series]
     flat = [v for row in grid for v in row if not math.isnan(v)]
-    low, high, remark = scale_of(flat)
+    low, high, remark = sweep.scale_of(flat)
     image = axes.imshow(grid, cmap="YlGnBu", aspect="auto", origin="lower", vmin=low, vmax=high)
     middle = (low + high) / 2
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.9, aspect=15, pad=0.02)
@@ -336,19 +336,6 @@ def _heat(axes: Axes, shown: Shown) -> None:
     axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
     axes.set_yticks(range(len(series)), [shown.series_text(name) for name in series])
     axes.set_ylabel(shown.panel.y_label or _label(shown.panel.series or "", ""))
-
-
-def scale_of(values: Sequence[float]) -> tuple[float, float, str]:
-    """The ends of a scale of colours for numbers, and what is to be said of it: that they hardly differ, where that is
-    so. Such numbers are in the middle of the scale.
-    """
-    low, high = min(values), max(values)
-    middle = (low + high) / 2
-    if high > low and high - low >= ALIKE * abs(middle):
-        return low, high, ""
-    share = 100 * (high - low) / abs(middle) if middle else 0.0
-    half = ALIKE / 2 * abs(middle) or 1.0
-    return middle - half, middle + half, f"small differences: {share:.2g} % in all" if share else "all equal"
 
 
 def _scatter(axes: Axes, shown: Shown) -> None:
