@@ -5,7 +5,7 @@
     summary.json                the document of `--json`
     inputs/                     workload files, topology files and plans that the experiment names
     <variant>/tables/*.parquet
-    <variant>/trace.json        Chrome trace events
+    <variant>/trace.json        Chrome trace events; trace.json.gz or trace.pftrace (Perfetto) where that is asked for
     <variant>/pcap/*.pcap       what left by ports that are captured
     report.html
 
@@ -34,6 +34,7 @@ from syncline.document import scalar
 from syncline.engine import Result
 from syncline.errors import InputError, Problem, shown
 from syncline.networks import captures
+from syncline.report import traces
 from syncline.results import Document, dumps
 from syncline.schedules.planned import PlanFile
 from syncline.schema import documents
@@ -58,6 +59,8 @@ class RunDirectory:
     study: Study
     command: str
     seed: int
+    trace: str = traces.DEFAULT
+    """The suffix of traces, which says what they are written as."""
     finished: list[str] = field(default_factory=list)
     _prepared: bool = False
     _made: bool = False
@@ -89,8 +92,6 @@ class RunDirectory:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        from syncline.report import trace
-
         self._prepare()
         staging = Path(tempfile.mkdtemp(prefix=".incomplete-", dir=self.path))
         try:
@@ -106,7 +107,9 @@ class RunDirectory:
                 (staging / "pcap").mkdir()
                 for name, content in captures.files(result.tables[captures.TABLE]):
                     (staging / "pcap" / name).write_bytes(content)
-            (staging / "trace.json").write_bytes(trace.build(result.tables, variant.name))
+            limit = variant.experiment.output.trace_limit
+            trace = traces.build(self.trace, result.tables, variant.name, limit=limit)
+            (staging / f"trace{self.trace}").write_bytes(trace)
             staging.chmod(0o755)
             staging.rename(self.path / variant.name)
         except BaseException:

@@ -147,5 +147,5 @@ panels:
     file = load(path, "mine.figure.yaml")
     panel = file.figure.panels[0]
     assert isinstance(panel, Panel)
-    svg, _ = draw.draw(file.figure, [values.of(file, 0, panel, closed_form.tables(file))])
+    svg, *_ = draw.draw(file.figure, [values.of(file, 0, panel, closed_form.tables(file))])
     assert f">{shown}</text>" in svg.decode()

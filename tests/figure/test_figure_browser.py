@@ -24,7 +24,7 @@ def text() -> str:
     file = load(*find_figure("ace1/fig5"))
     tables = closed_form.tables(file)
     shown = [values.of(file, i, p, tables) for i, p in enumerate(file.figure.panels) if isinstance(p, Panel)]
-    svg, _ = draw.draw(file.figure, shown)
+    svg, *_ = draw.draw(file.figure, shown)
     return pages.build(file.figure, shown, svg, ["an assumption"], "syncline figure ace1/fig5")
 
 

@@ -133,8 +133,9 @@ def test_drawings_are_equal_byte_for_byte_and_say_everything(tmp_path: Path, kin
     shown = _shown(tmp_path, panel)
     first = draw.draw(file.figure, [shown])
     assert first == draw.draw(file.figure, [shown])
-    svg, png = first
+    svg, png, pdf = first
     assert png.startswith(b"\x89PNG")
+    assert pdf.startswith(b"%PDF")
     text = svg.decode()
     assert "A figure" in text
     assert "One" in text
@@ -211,7 +212,7 @@ def test_wide_panels_fit_a_page_and_no_letter_is_small(tmp_path: Path) -> None:
     bars = "kind: stacked, x: base, series: variant, y: [iteration_time, exposed_comm], mean: true"
     file = file_of(tmp_path, *[bars] * 4)
     figure = file.figure.model_copy(update={"columns": 4, "width": 5.0})
-    svg, _ = draw.draw(figure, shown(file))
+    svg, *_ = draw.draw(figure, shown(file))
     (width,) = re.findall(r'<svg [^>]*?width="([0-9.]+)pt"', svg.decode())
     assert float(width) <= 72 * draw.WIDEST
     sizes = re.findall(r"font(?:-size)?: (?:[a-z0-9]+ )?([0-9.]+)px", svg.decode())

@@ -49,7 +49,7 @@ def test_sums_over_layers_are_those_of_the_run(tmp_path: Path, results: dict[str
         mine = [v for v in shown.values if v.part == part]
         assert sum(v.value for v in mine) * shown.y_scale.factor == pytest.approx(total / 1e12)
         assert len(mine) == results["SMs"].tables["layers"].num_rows
-    svg, png = draw.draw(file.figure, [shown])
+    svg, png, _ = draw.draw(file.figure, [shown])
     assert b"layer4.2.conv3" in svg
     assert png.startswith(b"\x89PNG")
 

@@ -12,7 +12,8 @@ import pytest
 
 from support.browser import Page
 from support.marks import check_charts
-from syncline.report import html
+from support.pages import charts_of
+from syncline.report import html, packed
 
 COMMAND = "syncline run study.yaml --seed 1"
 CHARTS = {
@@ -168,11 +169,12 @@ def test_the_check_sees_an_empty_series(page: Page, text: str, chart: str) -> No
     """Without this the check of the charts could pass on a page without any mark."""
     head, rest = text.split('id="charts">', 1)
     data, tail = rest.split("</script>", 1)
-    figures = json.loads(data)
+    figures = charts_of(text)
+    assert data
     trace = figures[chart]["data"][-1 if chart != "chart-utilisation" else 0]
     key = "z" if trace["type"] == "heatmap" else "y" if trace["type"] == "scatter" else "x"
     trace[key] = [[None] * len(r) for r in trace[key]] if key == "z" else [None for _ in trace[key]]
-    page.open(f'{head}id="charts">{json.dumps(figures)}</script>{tail}')
+    page.open(f'{head}id="charts">{packed.packed(json.dumps(figures))}</script>{tail}')
     with pytest.raises(AssertionError, match=f"{chart} has traces without marks"):
         check_charts(page, CHARTS)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import re
+import zlib
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
 
+import plotly.offline
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 
 from support.pages import charts_of, check_page
 from syncline import facts
-from syncline.report import charts, charts_heat, declared, html, units
+from syncline.report import charts, charts_heat, declared, html, packed, units
 from syncline.report.headline import headline
 from syncline.report.series import merge, merged_count, windows
 from syncline.report.study import read
@@ -424,3 +427,17 @@ def test_classes_and_jobs_are_in_tables(make_study: Any) -> None:
     assert "ACEfirst164.0002.0000.0001.000" in text
     assert units.factor(2.0) in text
     assert ATTACK not in page
+
+
+def test_a_page_of_the_whole_study_is_below_two_megabytes(study: Any) -> None:
+    document, variants = study
+    assert len(html.build(document, variants, COMMAND).encode()) < 1_900_000
+
+
+def test_what_is_left_out_of_plotly_is_found_in_this_version_of_it() -> None:
+    whole = plotly.offline.get_plotlyjs()
+    slim = packed.slim(whole)
+    assert len(slim) < len(whole) - 1_000_000
+    assert "Licensed under the MIT license" in slim[:300]
+    assert packed.slim("nothing of plotly") == "nothing of plotly", "another version stays whole"
+    assert zlib.decompress(base64.b64decode(packed.packed("\u00e9"))).decode() == "\u00e9"

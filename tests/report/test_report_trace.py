@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.report import trace
+from syncline.report import timeline, trace
 
 Span = tuple[int, int, str]
 
@@ -28,13 +28,13 @@ def slices_of(parsed: dict[str, Any]) -> list[dict[str, Any]]:
     return [e for e in parsed["traceEvents"] if e["ph"] == "X"]
 
 
-def as_seen(events: list[dict[str, Any]], nanoseconds: Callable[[Any], int]) -> list[trace.Slice]:
+def as_seen(events: list[dict[str, Any]], nanoseconds: Callable[[Any], int]) -> list[timeline.Slice]:
     """Slices as a viewer has them that turns each number into nanoseconds on its own."""
     seen = []
     for e in events:
         start = nanoseconds(e["ts"])
         end = start + nanoseconds(e["dur"])
-        seen.append(trace.Slice(e["pid"], str(e["tid"]), e["name"], start, end))
+        seen.append(timeline.Slice(e["pid"], str(e["tid"]), e["name"], start, end))
     return seen
 
 
@@ -109,7 +109,7 @@ def test_every_slice_is_there_to_the_picosecond(study: Any) -> None:
         )
         for e in events
     )
-    assert found == sorted((s.start_ps, s.end_ps, s.name) for s in trace.read_slices(table))
+    assert found == sorted((s.start_ps, s.end_ps, s.name) for s in timeline.read_slices(table))
 
 
 def test_same_input_gives_the_same_bytes(study: Any) -> None:
@@ -121,11 +121,11 @@ def test_same_input_gives_the_same_bytes(study: Any) -> None:
 @given(nested())
 def test_slices_nest_for_every_viewer(make_table: Any, spans: list[Span]) -> None:
     table = make_table("npu track name start_ps end_ps", [[0, "t", n, a, b] for a, b, n in spans])
-    assert trace.check_nesting(trace.read_slices(table)) == []
+    assert timeline.check_nesting(timeline.read_slices(table)) == []
     events = slices_of(parse(trace.build({"slices": table}, "x")))
     assert len(events) == len(spans)
     for reader in (exactly, rounded):
-        assert trace.check_nesting(as_seen(events, reader)) == []
+        assert timeline.check_nesting(as_seen(events, reader)) == []
 
 
 def test_rounding_each_number_on_its_own_would_overlap() -> None:
@@ -134,12 +134,12 @@ def test_rounding_each_number_on_its_own_would_overlap() -> None:
         {"pid": 1, "tid": 1, "name": "a", "ts": 0.0005, "dur": 0.0015},
         {"pid": 1, "tid": 1, "name": "b", "ts": 0.002, "dur": 0.5},
     ]
-    assert trace.check_nesting(as_seen(naive, rounded)) != []
+    assert timeline.check_nesting(as_seen(naive, rounded)) != []
 
 
 def test_check_nesting_sees_what_is_wrong() -> None:
     def check(*spans: tuple[int, int]) -> list[str]:
-        found: list[str] = trace.check_nesting(trace.Slice(0, "t", f"{a}-{b}", a, b) for a, b in spans)
+        found: list[str] = timeline.check_nesting(timeline.Slice(0, "t", f"{a}-{b}", a, b) for a, b in spans)
         return found
 
     assert check((0, 10), (10, 20), (0, 5), (5, 10), (20, 20)) == []
@@ -150,8 +150,8 @@ def test_check_nesting_sees_what_is_wrong() -> None:
 
 
 def test_tracks_do_not_disturb_each_other() -> None:
-    slices = [trace.Slice(0, "a", "x", 0, 10), trace.Slice(0, "b", "y", 5, 15)]
-    assert trace.check_nesting([*slices, trace.Slice(1, "a", "z", 5, 15)]) == []
+    slices = [timeline.Slice(0, "a", "x", 0, 10), timeline.Slice(0, "b", "y", 5, 15)]
+    assert timeline.check_nesting([*slices, timeline.Slice(1, "a", "z", 5, 15)]) == []
 
 
 def test_overlaps_in_the_input_are_stated(make_table: Any) -> None:
@@ -170,10 +170,10 @@ def test_what_is_dropped_is_counted(study: Any, limit: int) -> None:
     other, events = parsed["otherData"], slices_of(parsed)
     assert other["slices_written"] == len(events)
     assert other["slices_written"] + other["slices_dropped"] == other["slices_total"] == 868
-    lengths = sorted((s.end_ps - s.start_ps for s in trace.read_slices(variants["ACE"]["slices"])), reverse=True)
+    lengths = sorted((s.end_ps - s.start_ps for s in timeline.read_slices(variants["ACE"]["slices"])), reverse=True)
     if events:
         assert other["shortest_slice_written_ps"] == lengths[len(events) - 1], "the longest stay"
-    assert trace.check_nesting(as_seen(events, rounded)) == []
+    assert timeline.check_nesting(as_seen(events, rounded)) == []
     assert other["exact_picoseconds"] is False
 
 

@@ -381,6 +381,7 @@ def run(spec_json: str, monitor: Monitor | None = None) -> dict[str, Any]:
             "node": ints(0, 0),
             "copies": ints(1, 1),
             "port": texts("dim 0 up", "dim 0 down"),
+            "to": ints(0, 0),
             "dim": ints(0, 0),
             "bytes": ints(10, 20),
             "busy_ps": ints(1, 2),
@@ -417,6 +418,23 @@ def run(spec_json: str, monitor: Monitor | None = None) -> dict[str, Any]:
             "name": texts("conv1 forward"),
             "start_ps": ints(0),
             "end_ps": ints(max(1, total_ps)),
+        },
+        "messages": {
+            "src": ints(0),
+            "src_port": texts("dim 0 up"),
+            "dst": ints(0),
+            "dst_port": texts("dim 0 down"),
+            "bytes": ints(10),
+            "sent_ps": ints(0),
+            "arrived_ps": ints(max(1, total_ps)),
+        },
+        "link_spans": {
+            "node": ints(0),
+            "port": texts("dim 0 up"),
+            "to": ints(0),
+            "start_ps": ints(0),
+            "end_ps": ints(1),
+            "busy_ps": ints(1),
         },
     }
     if spec["network"]["backend"] == "ethernet":

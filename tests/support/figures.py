@@ -67,5 +67,5 @@ def panels(tmp_path: Path, kind: str) -> tuple[Figure, list[Shown]]:
 
 def build(figure: tuple[Figure, list[Shown]]) -> str:
     """The page of a figure."""
-    svg, _ = draw.draw(*figure)
+    svg, *_ = draw.draw(*figure)
     return page.build(*figure, svg, [], "syncline figure mine")

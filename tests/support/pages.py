@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+import zlib
 from html.parser import HTMLParser
 from typing import Any
 
@@ -50,7 +52,7 @@ def check_page(page: str) -> Reader:
 
 def charts_of(page: str) -> dict[str, Any]:
     """The charts that the page embeds."""
-    found = re.search(r'<script type="application/json" id="charts">(.*?)</script>', page, re.S)
+    found = re.search(r'<script type="text/plain" id="charts">(.*?)</script>', page, re.S)
     assert found is not None
-    charts: dict[str, Any] = json.loads(found[1])
+    charts: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(found[1]))) if found[1] else {}
     return charts

@@ -196,4 +196,8 @@ impl<F: Fabric> Network for Analytical<F> {
     fn usage(&self) -> &LinkUsage {
         &self.usage
     }
+
+    fn record_links(&mut self, links: &[u32], limit: usize) {
+        self.usage.record(links, limit);
+    }
 }

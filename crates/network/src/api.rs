@@ -30,6 +30,7 @@
 //! * A backend is a state machine: it acts only inside these calls, puts its timers into the
 //!   [`Schedule`] it is handed, and appends what it has to say to `out`.
 
+use crate::recorded::Noted;
 use crate::usage::LinkUsage;
 use syncline_core::table::Table;
 use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Schedule, Wait, Wire, id_type};
@@ -334,6 +335,15 @@ pub trait Network {
 
     /// What every link carried.
     fn usage(&self) -> &LinkUsage;
+
+    /// From now on notes when these links are busy, in at most `limit` spans, which [`LinkUsage::spans`] has. A backend that
+    /// does not notes nothing.
+    fn record_links(&mut self, _links: &[u32], _limit: usize) {}
+
+    /// Messages that were noted, of a network that notes any ([`Recorded`](crate::Recorded)).
+    fn noted(&self) -> &[Noted] {
+        &[]
+    }
 
     /// What the backend has counted beyond that, for every link, connection or switch: tables of its own, which are results
     /// of a run beside those that all runs have.

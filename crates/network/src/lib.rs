@@ -20,6 +20,8 @@ pub mod flow;
 mod messages;
 pub mod packet;
 mod receipts;
+pub mod recorded;
+pub mod spans;
 pub mod usage;
 mod wait_text;
 
@@ -30,4 +32,6 @@ pub use api::{
 pub use ethernet::{Ethernet, EthernetConfig};
 pub use flow::Flow;
 pub use packet::{DeadlockRule, Packet, PacketConfig, PacketError};
+pub use recorded::{MessageLog, Noted, Recorded};
+pub use spans::{Span, Spans};
 pub use usage::LinkUsage;

@@ -1,6 +1,7 @@
 //! What the links of a fabric carried, collected alike by every backend.
 
 use crate::ethernet::link::Busy;
+use crate::spans::{Span, Spans};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
 use syncline_topology::{Fabric, all_links};
 
@@ -12,6 +13,7 @@ pub struct LinkUsage {
     busy: Vec<u64>,
     windows: Vec<Windows>,
     packet_hops: u64,
+    spans: Option<Box<Spans>>,
 }
 
 impl LinkUsage {
@@ -25,12 +27,26 @@ impl LinkUsage {
             busy: vec![0; links],
             windows: vec![Windows::new(window); fabric.class_names().len()],
             packet_hops: 0,
+            spans: None,
         }
+    }
+
+    /// From now on notes when these links are busy, in at most `limit` spans.
+    pub fn record(&mut self, links: &[u32], limit: usize) {
+        self.spans = Some(Box::new(Spans::new(self.links(), links, limit)));
+    }
+
+    /// When the links that were asked for were busy, link by link in the order of time.
+    pub fn spans(&self) -> Vec<Span> {
+        self.spans.as_ref().map_or_else(Vec::new, |spans| spans.in_order())
     }
 
     /// A link, by its number, was busy from `from` to `to` with `packets` packets of together `len` bytes.
     #[inline]
     pub fn add(&mut self, link: u32, len: Bytes, packets: u64, from: Ps, to: Ps) {
+        if let Some(spans) = &mut self.spans {
+            spans.add(link, from, to, to - from);
+        }
         let link = link as usize;
         self.bytes[link] += len.0;
         self.busy[link] = self.busy[link].saturating_add((to - from).0);
@@ -53,6 +69,9 @@ impl LinkUsage {
     /// A link was busy for `busy` of the time from `from` to `to`, evenly.
     #[inline]
     pub fn add_busy(&mut self, link: u32, from: Ps, to: Ps, busy: Ps) {
+        if let Some(spans) = &mut self.spans {
+            spans.add(link, from, to, busy);
+        }
         let link = link as usize;
         self.busy[link] = self.busy[link].saturating_add(busy.0);
         self.windows[usize::from(self.classes[link])].add_spread(from, to, busy);
@@ -64,6 +83,9 @@ impl LinkUsage {
         self.busy.iter_mut().zip(&other.busy).for_each(|(mine, others)| *mine = mine.saturating_add(*others));
         self.windows.iter_mut().zip(&other.windows).for_each(|(mine, others)| mine.join(others));
         self.packet_hops += other.packet_hops;
+        if let (Some(mine), Some(others)) = (&mut self.spans, &other.spans) {
+            mine.join(others);
+        }
     }
 
     /// Links that are counted.

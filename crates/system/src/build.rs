@@ -20,10 +20,10 @@ use crate::timer::Timer;
 use crate::{run_memory, start, steady, tables};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_collective::Kind;
-use syncline_core::{Bytes, EventQueue, NodeId, Ps, Refusal};
+use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Refusal};
 use syncline_endpoint::{Endpoint, Layout};
-use syncline_network::Network;
-use syncline_topology::Fabric;
+use syncline_network::{MessageLog, Network, Recorded};
+use syncline_topology::{Fabric, all_links};
 use syncline_workload::ClassId;
 
 /// Runs the simulation that a JSON document describes (see [`crate::spec`]); `monitor` sees how far it is, and may end it.
@@ -338,9 +338,38 @@ fn assemble<B: BuildNetwork>(
         attributes: conditions::attributes(spec, &*plan.fabric, network)?,
     };
     network.check(&*plan.fabric, &needs)?;
-    let make = |fabric: Arc<dyn Fabric>| network.build(fabric, &needs);
+    let recorded = match goal {
+        Goal::Run { .. } => recorded(&spec.output.trace_npus, plan.layout()),
+        Goal::Check | Goal::Attempt(_) => Vec::new(),
+    };
+    let make = |fabric: Arc<dyn Fabric>| {
+        let limit = spec.output.trace_limit as usize;
+        let mut net = network.build(fabric.clone(), &needs);
+        if recorded.is_empty() {
+            return Recorded::new(net, None);
+        }
+        net.record_links(&links_of(&*fabric, &recorded), limit);
+        Recorded::new(net, Some(MessageLog::new(fabric, &recorded, limit)))
+    };
     let run = Run { spec, plan, network: make, traced: &traced, goal, monitor };
     spec.endpoint.build(rooms, run).map_err(|refusal| blamed(spec, refusal))?
+}
+
+/// The simulated NPUs whose links and messages are recorded.
+fn recorded(numbers: &[u32], layout: &Layout) -> Vec<NodeId> {
+    let mut found: Vec<NodeId> = numbers.iter().filter_map(|&n| layout.simulated(NodeId(n))).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// The links that leave from NPUs, and those that come to them from a switch.
+fn links_of(fabric: &dyn Fabric, npus: &[NodeId]) -> Vec<u32> {
+    let is_theirs = |&(_, (node, port)): &(u32, (NodeId, PortId))| {
+        let to = fabric.next(node, port).0;
+        npus.binary_search(&node).is_ok() || node.0 >= fabric.npus() && npus.binary_search(&to).is_ok()
+    };
+    (0..).zip(all_links(fabric)).filter(is_theirs).map(|(number, _)| number).collect()
 }
 
 /// Refuses stragglers that are none of the machine's `npus` NPUs.

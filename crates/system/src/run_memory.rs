@@ -21,6 +21,8 @@ const RUNNING: u64 = 240;
 const THREAD: u64 = 120;
 /// A message in flight, with the events that move it.
 const MESSAGE: u64 = 220;
+/// A message of a traced NPU that is noted, a span of its links, and their places in the tables.
+const NOTED: u64 = 400;
 /// A link of a path: its hop, and its port in the table of known paths, both of which grow.
 const PATH_LINK: u64 = 12;
 /// A node of a graph of a file: as text, as it is checked, and on an NPU that runs it.
@@ -39,6 +41,8 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let running = npus.saturating_mul(in_flight).saturating_mul(RUNNING + u64::from(threads) * THREAD);
     let under_way = npus.saturating_mul(in_flight).saturating_mul(layouts().map(under_way).max().unwrap_or(1));
     let messages = under_way.min(preview.messages).saturating_mul(MESSAGE);
+    let noted = if spec.output.trace_npus.is_empty() { 0 } else { u64::from(spec.output.trace_limit) };
+    let noted = noted.min(preview.messages) * NOTED;
     let series = 16 + plan.fabric.class_names().len() as u64;
     let windows = preview.lower_bound_ps.checked_div(spec.output.window_ps).unwrap_or(0).saturating_mul(4);
     let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
@@ -46,7 +50,7 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let nodes = of_graphs(spec);
     let connections = of_connections(spec, preview);
     let fabric = of_fabric(spec, &*plan.fabric);
-    let parts = [fabric, of_groups(spec), nodes, chunks, running, messages, windows, paths, connections];
+    let parts = [fabric, of_groups(spec), nodes, chunks, running, messages, noted, windows, paths, connections];
     parts.into_iter().fold(AT_REST, u64::saturating_add)
 }
 

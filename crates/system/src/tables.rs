@@ -5,6 +5,7 @@
 
 mod collectives;
 mod layers;
+mod messages;
 mod slices;
 mod summary;
 mod usage;
@@ -22,6 +23,7 @@ use crate::spec::Spec;
 use crate::timer::Timer;
 use collectives::{Collectives, Phases};
 use layers::Layers;
+use messages::{LinkSpans, Messages};
 use slices::Slices;
 use syncline_core::table::{Declaration, Declared, Table};
 use syncline_core::{NodeId, Ps};
@@ -115,6 +117,8 @@ tables! {
     Utilisation: windows,
     Sram: sram,
     Slices: slices,
+    Messages: messages,
+    LinkSpans: link_spans,
 }
 
 impl<N, E> View<'_, N, E>

@@ -1,4 +1,6 @@
-"""`syncline export-trace`: the graph of a run as Chakra execution traces, or the run itself as profiles of PyTorch."""
+"""`syncline export-trace`: the graph of a run as Chakra execution traces, or the run itself as profiles of PyTorch or
+as a timeline for viewers.
+"""
 
 from __future__ import annotations
 
@@ -11,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import export_timeline, options
 
 if TYPE_CHECKING:
     from syncline.schema.experiment import Experiment
     from syncline.schema.load import Variant
 
-FORMATS: Final = ("chakra", "kineto")
+FORMATS: Final = ("chakra", "kineto", "chrome", "perfetto")
 MOST_FILES: Final = 65_536
 MOST_TRACED: Final = 64
 GROUPS: Final = "groups.json"
@@ -26,22 +28,42 @@ GROUPS: Final = "groups.json"
 def export_trace(
     experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a study's name.")],
     format_: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--format",
-            metavar="chakra|kineto",
-            help="Execution traces of what NPUs are to do, or profiles of what they did in a simulation.",
+            metavar="chakra|kineto|chrome|perfetto",
+            help="Execution traces of what NPUs are to do; or of a simulation profiles, or a timeline for viewers. By "
+            "default what the suffix of --out says: chrome of .json and .json.gz, perfetto of .pftrace and "
+            ".perfetto-trace, chakra otherwise.",
         ),
-    ] = "chakra",
+    ] = None,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder; by default one named like the run.")
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="PATH",
+            help="The folder, or the file of chrome and perfetto; by default one named like the run.",
+        ),
     ] = None,
     variant: Annotated[
         str | None, typer.Option(metavar="NAME", help="The variant; needed where the experiment has several.")
     ] = None,
     npus: Annotated[
         str | None,
-        typer.Option(metavar="0-7", help="kineto: the NPUs whose profiles are written; by default the first 64."),
+        typer.Option(
+            metavar="0-7",
+            help="kineto: the NPUs whose profiles are written, by default the first 64. chrome, perfetto: those that "
+            "are shown, by default those of output.trace_npus.",
+        ),
+    ] = None,
+    overlay: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILES",
+            help="chrome, perfetto: measured profiles of PyTorch (a file, a folder, or a prefix of PREFIX.N.json), "
+            "whose ranks are shown next to the NPUs of their numbers.",
+        ),
     ] = None,
     set_: options.Set = None,
     json: options.AsJson = False,
@@ -54,49 +76,88 @@ def export_trace(
     \b
       syncline export-trace my.yaml -o traces                   traces/NAME.N.et for each NPU N, traces/groups.json
       syncline export-trace my.yaml --format kineto -o profiles  profiles/NAME.N.json for the first 64 NPUs
+      syncline export-trace my.yaml -o my.pftrace               a timeline for Perfetto
+      syncline export-trace my.yaml -o both.pftrace --overlay measured/rank
       syncline import chakra traces/NAME --like my.yaml -o again
 
     chakra writes execution traces (Protocol Buffers) of all iterations and, where there are several, the communicators
     in the form of ASTRA-sim. Imported again they run to the same times. kineto simulates the experiment and writes its
-    timeline as PyTorch's profiler would, for Holistic Trace Analysis.
+    timeline as PyTorch's profiler would, for Holistic Trace Analysis. chrome and perfetto write it for viewers, with
+    the messages and the links of NPUs.
     """
     began = time.monotonic()
     from syncline.errors import command_line, did_you_mean, one_of
 
     problems = options.common_problems(seed=seed)
+    if format_ is None:
+        format_ = _format_of(out, overlay)
     if format_ not in FORMATS:
         message = f"this format is not known{did_you_mean(format_, FORMATS)}"
         problems += command_line("--format", format_, message, one_of(FORMATS)).problems
     if npus is not None and format_ == "chakra":
-        problems += command_line("--npus", npus, "traces are written for all NPUs", "--format kineto").problems
+        accepted = "--format kineto, chrome or perfetto"
+        problems += command_line("--npus", npus, "traces are written for all NPUs", accepted).problems
+    if overlay and format_ not in export_timeline.FORMATS:
+        message = "profiles are shown beside a timeline"
+        problems += command_line("--overlay", overlay[0], message, "--format chrome or perfetto").problems
     chosen = _variant(experiment, variant, set_, problems, seed)
+    name = "".join(c if c.isalnum() or c in "_-+" else "-" for c in chosen.name)
+    if format_ in export_timeline.FORMATS:
+        suffix = export_timeline.suffix(format_, out)
+        path = Path(f"{name}{suffix}") if out is None else out
+        traced = None if npus is None else _traced(chosen, npus)
+        written = export_timeline.write(chosen, traced, overlay or [], path, suffix)
+        _say_timeline(chosen, format_, written, began, json=json, quiet=quiet)
+        return 0
 
     warnings: list[str] = []
     files = _chakra(chosen, warnings) if format_ == "chakra" else _kineto(chosen, _traced(chosen, npus))
-    name = "".join(c if c.isalnum() or c in "_-+" else "-" for c in chosen.name)
     folder = Path(name) if out is None else out
-    written = [(f"{name}.{suffix}" if suffix != GROUPS else suffix, content) for suffix, content in files]
+    contents = [(f"{name}.{suffix}" if suffix != GROUPS else suffix, content) for suffix, content in files]
 
     from syncline import rundir
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for file, content in written:
+        for file, content in contents:
             rundir.write(folder / file, content)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise command_line("--out", str(folder), f"this cannot be written: {reason}") from None
     if json:
-        _print_document(chosen, format_, folder, [file for file, _ in written], warnings, began)
+        _print_document(chosen, format_, folder, [file for file, _ in contents], warnings, began)
     elif not quiet:
         for warning in warnings:
             print(f"warning: {warning}", file=sys.stderr)
-        total = sum(len(content) for _, content in written)
-        print(f"{format_}: {len(written):,} files, {total:,} bytes, in {folder}", file=sys.stderr)
+        total = sum(len(content) for _, content in contents)
+        print(f"{format_}: {len(contents):,} files, {total:,} bytes, in {folder}", file=sys.stderr)
         prefix = folder / name
         again = f"syncline import {format_} {prefix} --like {experiment}"
         print(f"read them again with: {again}", file=sys.stderr)
     return 0
+
+
+def _format_of(out: Path | None, overlay: Sequence[str] | None) -> str:
+    """The format that the name of the file stands for."""
+    from syncline.report import traces
+
+    suffix = None if out is None or out.is_dir() else traces.suffix_of(out.name)
+    if suffix is None:
+        return "perfetto" if overlay and out is None else "chakra"
+    return "perfetto" if suffix in traces.PERFETTO else "chrome"
+
+
+def _say_timeline(
+    variant: Variant, format_: str, written: export_timeline.Written, began: float, *, json: bool, quiet: bool
+) -> None:
+    """Says what was written, and what was matched with measured profiles."""
+    if json:
+        more = {"overlay": [of.document() for of in written.overlaid]} if written.overlaid else {}
+        _print_document(variant, format_, written.path.parent, [written.path.name], [], began, more)
+    elif not quiet:
+        for of in written.overlaid:
+            print(of.sentence(), file=sys.stderr)
+        print(f"{format_}: {written.path}, {written.size:,} bytes; open it at ui.perfetto.dev", file=sys.stderr)
 
 
 def _variant(
@@ -224,7 +285,13 @@ def _kineto(variant: Variant, traced: list[int]) -> list[tuple[str, bytes]]:
 
 
 def _print_document(
-    variant: Variant, format_: str, folder: Path, files: list[str], warnings: list[str], began: float
+    variant: Variant,
+    format_: str,
+    folder: Path,
+    files: list[str],
+    warnings: list[str],
+    began: float,
+    more: Mapping[str, Any] = {},
 ) -> None:
     import syncline
     from syncline import results
@@ -242,6 +309,7 @@ def _print_document(
         "npus": variant.experiment.topology.npus,
         "folder": str(folder),
         "files": files,
+        **more,
         "cost": results.cost(time.monotonic() - began, []),
     }
     print(results.dumps(document))

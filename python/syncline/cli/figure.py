@@ -6,6 +6,7 @@ import os
 import shlex
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,6 +19,7 @@ from syncline.cli import options
 if TYPE_CHECKING:
     from syncline.engine import Result
     from syncline.errors import Problem
+    from syncline.figures.draw import Drawn
     from syncline.figures.file import FigureFile
     from syncline.figures.runs import Run
     from syncline.figures.timeline import Track
@@ -32,6 +34,14 @@ Out = Annotated[Path, typer.Option(metavar="DIR", help="The directory for the fi
 def figure(
     file: Annotated[str, typer.Argument(metavar="FIGURE", help="A figure file, or the name of a packaged figure.")],
     out: Out = Path("figures"),
+    paper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="column|page",
+            help="Make the figure as wide as a column of a paper (3.3 inches) or as its page (7 inches), without "
+            "a title.",
+        ),
+    ] = None,
     threads: options.Threads = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
@@ -44,15 +54,23 @@ def figure(
       syncline figure ace/fig11
       syncline figure ace/fig9a --out figures --threads 2
       syncline figure my.figure.yaml --json
+      syncline figure ace/fig11 --paper column
 
-    Writes NAME.svg, NAME.png, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the table and
-    the journal of each sweep. Simulations in the journal are not run again.
+    Writes NAME.svg, NAME.png, NAME.pdf, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the
+    table and the journal of each sweep. Simulations in the journal are not run again.
     """
     from syncline.errors import InputError
+    from syncline.figures.file import PAPER
 
     problems = options.common_problems(threads=threads, seed=seed)
     began = time.monotonic()
+    if paper is not None and paper not in PAPER:
+        from syncline.errors import command_line, one_of
+
+        problems += command_line("--paper", paper, "there is no such width", one_of(PAPER)).problems
     described = options.load(problems, None, lambda _: _read(file))
+    if paper is not None:
+        described = replace(described, figure=described.figure.model_copy(update={"paper": paper}))
     work = _Work(described, out, threads, seed, quiet=quiet)
     try:
         work.prepare()
@@ -250,7 +268,7 @@ def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -
     from syncline.figures import page
 
     figure = work.described.figure
-    svg, png, remarks = _drawn(work, panels)
+    (svg, png, pdf), remarks = _drawn(work, panels)
     if not work.quiet:
         for remark in remarks:
             print(f"warning: {remark}", file=sys.stderr)
@@ -266,12 +284,13 @@ def _write(work: _Work, panels: list[Shown | Track], document: dict[str, Any]) -
     base = work.out / figure.name
     rundir.write(base.with_suffix(".svg"), svg)
     rundir.write(base.with_suffix(".png"), png)
+    rundir.write(base.with_suffix(".pdf"), pdf)
     rundir.write(base.with_suffix(".csv"), numbers.getvalue())
     rundir.write(base.with_suffix(".html"), page.build(figure, panels, svg, notes, command))
 
 
-def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[bytes, bytes, list[str]]:
-    """The drawing as SVG and PNG, and what there is to say about it. Raises [`InputError`] if it cannot be drawn."""
+def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[Drawn, list[str]]:
+    """The drawing, and what there is to say about it. Raises [`InputError`] if it cannot be drawn."""
     import warnings
 
     from syncline.errors import InputError
@@ -280,7 +299,7 @@ def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[bytes, bytes, list
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            svg, png = draw.draw(work.described.figure, panels)
+            drawn = draw.draw(work.described.figure, panels)
         except (ArithmeticError, ValueError, RuntimeError, MemoryError) as error:
             # What a drawing library stops at, of all that a file can ask for, is not known here.
             message = f"this cannot be drawn: {' '.join(str(error).split()) or type(error).__name__}"
@@ -293,7 +312,7 @@ def _drawn(work: _Work, panels: list[Shown | Track]) -> tuple[bytes, bytes, list
         )
     if any("missing from" in str(warning.message) for warning in caught):
         remarks.append(f"{work.described.label}: the PNG lacks some characters, which its font does not have")
-    return svg, png, remarks
+    return drawn, remarks
 
 
 def _print(work: _Work, panels: list[Shown | Track], document: dict[str, Any], *, json: bool, quiet: bool) -> None:
@@ -312,4 +331,4 @@ def _print(work: _Work, panels: list[Shown | Track], document: dict[str, Any], *
     for failure in document["failed"]:
         print(f"{failure['name']}, {failure['variant']}: {failure['status']}: {failure['error']}", file=sys.stderr)
     if not quiet:
-        print(f"figure: {work.out / work.described.figure.name}.html (.svg, .png, .csv)", file=sys.stderr)
+        print(f"figure: {work.out / work.described.figure.name}.html (.svg, .png, .pdf, .csv)", file=sys.stderr)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -59,33 +62,46 @@ def schema(
 
 
 def report(
-    results: Annotated[Path, typer.Argument(metavar="DIR|FILE", help="What run --out or sweep --out has written.")],
+    results: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="DIR...|FILE", help="What run --out or sweep --out has written; several runs are compared."
+        ),
+    ],
     out: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", help="The file to write; by default report.html in DIR, or FILE with the suffix .html."
+            "-o",
+            "--out",
+            help="The file to write; by default report.html in DIR, FILE with the suffix .html, or of several runs "
+            "comparison.html here.",
         ),
     ] = None,
     json: options.AsJson = False,
     quiet: options.Quiet = False,
     baseline: options.Baseline = None,
 ) -> int:
-    """Write the HTML report of a run (again) or of a sweep.
+    """Write the HTML report of a run (again), of several runs side by side, or of a sweep.
 
     \b
       syncline report runs/resnet50
       syncline report runs/resnet50 --baseline ACE
       syncline report runs/resnet50 -o resnet50.html
+      syncline report runs/before runs/after runs/other -o comparison.html
       syncline report design-space.parquet
     """
     from syncline import rundir
     from syncline.errors import command_line
     from syncline.results import SCHEMA_VERSION, dumps
 
-    of_run = _is_folder(results)
-    if baseline is not None and not of_run:
-        raise command_line("--baseline", baseline, "a sweep has no baseline", "the directory of a run")
-    page, target, about = _of_run(results, baseline) if of_run else _of_sweep(results)
+    folders = [_is_folder(path) for path in results]
+    if baseline is not None and (len(results) > 1 or not folders[0]):
+        message = "speed-ups are against the first run" if len(results) > 1 else "a sweep has no baseline"
+        raise command_line("--baseline", baseline, message, "the directory of a run")
+    if len(results) > 1:
+        page, target, about = _of_runs(results, folders)
+    else:
+        page, target, about = _of_run(results[0], baseline) if folders[0] else _of_sweep(results[0])
     target = target if out is None else out
     try:
         rundir.write(target, page)
@@ -122,6 +138,61 @@ def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str,
     about = {key: run.document.get(key) for key in ("version", "status", "name")}
     page = runs.page(run, baseline, FLAGS)
     return page, directory / "report.html", {**about, "of": "run", "variants": run.finished}
+
+
+def _of_runs(directories: Sequence[Path], folders: Sequence[bool]) -> tuple[str, Path, dict[str, Any]]:
+    """The page of several runs, its place, and what it is about. Raises [`InputError`] with what is wrong with any."""
+    from syncline.api import runs
+    from syncline.errors import InputError, command_line
+    from syncline.report import compared
+
+    problems = [
+        problem
+        for path, is_folder in zip(directories, folders, strict=True)
+        if not is_folder
+        for problem in command_line("DIR", str(path), "a sweep is not compared", "directories of runs").problems
+    ]
+    for place, path in enumerate(directories):
+        if path.absolute() in (other.absolute() for other in directories[:place]):
+            problems += command_line("DIR", str(path), "this run is given twice").problems
+    labels = compared.labels(directories)
+    found: list[compared.Compared] = []
+    for path, label in zip(directories, labels, strict=True):
+        run = options.collected(problems, partial(runs.read_directory, path)) if not problems else None
+        if run is None:
+            continue
+        if not run.document["runs"]:
+            problems += command_line("DIR", str(path), "no simulation of this run has finished").problems
+        found.append(compared.Compared(label, run.document, run._tables, _settings(path)))
+    kinds = {"iteration_time_s" in entry for run in found for entry in run.document["runs"]}
+    if not problems and len(kinds) > 1:
+        message = "training runs and single collectives have no numbers in common"
+        problems += command_line("DIR", str(directories[0]), message, "runs of one kind").problems
+    if problems:
+        raise InputError(problems)
+    command = shlex.join(["syncline", "report", *map(str, directories)])
+    document = compared.together(found)
+    about = {key: document.get(key) for key in ("version", "status", "name")}
+    names = [entry["name"] for entry in document["runs"]]
+    return compared.build(found, command), Path("comparison.html"), {**about, "of": "runs", "variants": names}
+
+
+def _settings(directory: Path) -> dict[str, Any]:
+    """What the variants of a run were run with; nothing where that cannot be read."""
+    from syncline import document, rundir
+    from syncline.errors import InputError
+
+    path = directory / rundir.RESOLVED
+    try:
+        read = document.plain(document.read(document.read_text(path, str(path)), str(path)))
+    except InputError:
+        return {}
+    variants = read.get("variants") if isinstance(read, dict) else None
+    found: dict[str, Any] = {}
+    for variant in variants if isinstance(variants, list) else []:
+        if isinstance(variant, dict) and isinstance(name := variant.get("name"), str):
+            found[name] = variant
+    return found
 
 
 def _of_sweep(file: Path) -> tuple[str, Path, dict[str, Any]]:

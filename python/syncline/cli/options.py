@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -77,6 +78,14 @@ Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet|eth
 Padding = Annotated[
     str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")
 ]
+TraceFormat = Annotated[
+    str | None,
+    typer.Option(
+        "--trace",
+        metavar="json|json.gz|pftrace",
+        help="What the traces of --out are written as: Chrome's trace events, or Perfetto's own format.",
+    ),
+]
 Baseline = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="The variant that speed-ups are measured against; by default the first."),
@@ -112,6 +121,22 @@ def common_problems(*, threads: int | None = None, seed: int = 0, ray: str | Non
         error = remote.missing(ray)
         problems += [] if error is None else error.problems
     return problems
+
+
+def trace_format(given: str | None, out: Path | None, problems: list[Problem]) -> str:
+    """The suffix of traces that a flag asks for; what is wrong with it is added to `problems`."""
+    from syncline.errors import command_line, did_you_mean, one_of
+    from syncline.report import traces
+
+    suffix = f".{(given or traces.DEFAULT).removeprefix('.')}"
+    if suffix not in traces.SUFFIXES:
+        names = [name.removeprefix(".") for name in traces.SUFFIXES]
+        message = f"this format of traces is not known{did_you_mean(suffix[1:], names)}"
+        problems += command_line("--trace", given, message, one_of(names)).problems
+    elif given is not None and out is None:
+        message = "traces need a directory to be written to"
+        problems += command_line("--trace", given, message, "--trace FORMAT with --out DIR").problems
+    return suffix
 
 
 def overrides(settings: Sequence[str] | None) -> tuple[list[Override], list[Problem]]:

@@ -23,6 +23,7 @@ def run(
     experiment: Experiment,
     set_: options.Set = None,
     out: Annotated[Path | None, typer.Option(help="Write tables, traces and a report into this directory.")] = None,
+    trace: options.TraceFormat = None,
     json: options.AsJson = False,
     threads: options.Threads = None,
     pcap: Annotated[
@@ -50,6 +51,7 @@ def run(
 
     \b
       syncline run ace/resnet50 --out runs/resnet50
+      syncline run ace/resnet50 --out runs/resnet50 --trace pftrace
       syncline run my.yaml --set training.iterations=4 --set variants.SMs.npu.sms=40
       syncline run my.yaml --backend analytical --json > result.json
       syncline run my.yaml --pcap "npu 0" --pcap "switch 0" --out runs/captured
@@ -62,6 +64,7 @@ def run(
 
         message = "captures need a directory to be written to"
         problems += command_line("--pcap", pcap[0], message, "--pcap PORT with --out DIR").problems
+    trace_format = options.trace_format(trace, out, problems)
     forced = options.forced(
         chunk=chunk,
         inflight=inflight,
@@ -80,7 +83,7 @@ def run(
 
     def to(study: Study) -> RunDirectory:
         assert out is not None
-        return RunDirectory(out, study, _command(), seed)
+        return RunDirectory(out, study, _command(), seed, trace_format)
 
     finished = simulate.run(
         lambda *changes: sources.read_file(experiment, *changes),

@@ -1,6 +1,6 @@
-"""Draws a figure: one SVG, and the same as PNG.
+"""Draws a figure as SVG, and the same as PNG and PDF.
 
-Both are the same bytes for the same numbers: no dates, and identifiers that depend on the content only.
+All are the same bytes for the same numbers: no dates, and identifiers that depend on the content only.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import math
 import re
 from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from syncline.figures.file import PIXELS_PER_INCH
+from syncline.figures import legends
+from syncline.figures.file import PAPER, PIXELS_PER_INCH
 from syncline.figures.file import Figure as FigureSpec
 from syncline.figures.timeline import Track
-from syncline.figures.values import LEAST, MOST, Shown, Value, called
+from syncline.figures.values import LEAST, MOST, Shown, Value, human
 from syncline.report import sweep
 
 if TYPE_CHECKING:
@@ -61,18 +62,30 @@ BESIDE: Final = 2.0
 """Inches for what stands beside the bars of a panel: the axis and the legend."""
 SMALL: Final = 7
 """The smallest letters, in points."""
+NARROWEST: Final = 2.2
+"""Inches of a panel in a figure of a paper."""
 
 
-def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[bytes, bytes]:
-    """The figure as SVG and as PNG."""
+class Drawn(NamedTuple):
+    """A figure in three formats."""
+
+    svg: bytes
+    png: bytes
+    pdf: bytes
+
+
+def draw(described: FigureSpec, panels: Sequence[Shown | Track]) -> Drawn:
+    """The figure as SVG, PNG and PDF."""
     import matplotlib as mpl
 
     with mpl.rc_context(STYLE):
         figure, _ = drawing(described, panels)
-        svg, png = io.BytesIO(), io.BytesIO()
+        svg, png, pdf = io.BytesIO(), io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": "Syncline"})
-        figure.savefig(png, format="png", dpi=PIXELS_PER_INCH, metadata={"Software": "Syncline"})
-    return svg.getvalue(), png.getvalue()
+        dpi = PIXELS_PER_INCH * (2 if described.paper else 1)
+        figure.savefig(png, format="png", dpi=dpi, metadata={"Software": "Syncline"})
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None, "Creator": "Syncline", "Producer": None})
+    return Drawn(svg.getvalue(), png.getvalue(), pdf.getvalue())
 
 
 def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Figure, list[Axes]]:
@@ -80,18 +93,27 @@ def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Fig
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    width = min(WIDEST, max(described.width, *map(_least_width, panels), 0.0))
-    columns = min(described.columns, len(panels), max(1, int(WIDEST / width)))
+    widest = PAPER[described.paper] if described.paper else WIDEST
+    width = min(widest, max(described.width, *map(_least_width, panels), 0.0))
+    if described.paper:
+        width = max(NARROWEST, widest / described.columns)
+    columns = min(described.columns, len(panels), max(1, int(widest / width)))
     rows = math.ceil(len(panels) / columns)
-    figure = Figure(figsize=(width * columns, described.height * rows + 0.3), layout="constrained")
+    size = (width * columns, described.height * rows + 0.3)
+    if described.paper:
+        size = (widest, min(described.height, width) * rows)
+    figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(described.title, fontsize=10)
+    if not described.paper:  # a paper has captions
+        figure.suptitle(described.title, fontsize=10)
     drawn = [figure.add_subplot(rows, columns, i + 1) for i in range(len(panels))]
+    explained = []
     for axes, panel in zip(drawn, panels, strict=True):
-        if isinstance(panel, Track):
-            _track(axes, panel)
-        else:
-            _panel(axes, panel)
+        entries = _track(axes, panel) if isinstance(panel, Track) else _panel(axes, panel)
+        explained.append((axes, entries))
+        if described.paper:
+            axes.set_title(axes.get_title(), fontsize=8, wrap=True)
+    legends.add(figure, explained, SMALL, below=bool(described.paper))
     return figure, drawn
 
 
@@ -103,7 +125,7 @@ def _least_width(shown: Shown | Track) -> float:
     return BESIDE + len(xs) * len(series) * 1.2 * SMALL / POINTS / BARS
 
 
-def _panel(axes: Axes, shown: Shown) -> None:
+def _panel(axes: Axes, shown: Shown) -> legends.Entries:
     panel = shown.panel
     axes.set_title(panel.title)
     drawers = {"bars": _bars, "stacked": _stacked, "lines": _lines, "heat": _heat, "scatter": _scatter}
@@ -124,11 +146,12 @@ def _panel(axes: Axes, shown: Shown) -> None:
         _, common = _varying([shown.x_text(x) for x in _order([v.x for v in shown.values])])
         x_label = f"{x_label}\n{common}" if common else x_label
     axes.set_xlabel(f"{x_label}\n(in brackets: published)" if brackets else x_label)
-    handles, labels = axes.get_legend_handles_labels()
-    if labels:
-        bare = panel.series is not None and all(isinstance(v.series, int | float) for v in shown.values)
-        title = _label(panel.series or "", "") if bare else None
-        axes.legend(handles, labels, loc="center left", bbox_to_anchor=(1.0, 0.5), title=title, title_fontsize=7)
+    bare = (
+        panel.series is not None
+        and panel.kind != "stacked"
+        and all(isinstance(v.series, int | float) for v in shown.values)
+    )
+    return legends.Entries(*axes.get_legend_handles_labels(), _label(panel.series or "", "") if bare else None)
 
 
 def _name_logarithms(axes: Axes) -> None:
@@ -155,7 +178,7 @@ def _x_label(shown: Shown) -> str:
 
 def _label(column: str, unit: str) -> str:
     """What a column is called on an axis."""
-    name = called(column)
+    name = human(column)
     return f"{name} [{unit}]" if unit else name
 
 
@@ -295,9 +318,15 @@ def _heat(axes: Axes, shown: Shown) -> None:
     xs, series, found = _groups(shown)
     part = shown.panel.parts[0]
     grid = [[v.value if (v := found.get((x, name, part))) else math.nan for x in xs] for name in series]
-    axes.imshow(grid, cmap="YlGnBu", aspect="auto", origin="lower")
     flat = [v for row in grid for v in row if not math.isnan(v)]
-    middle = (min(flat) + max(flat)) / 2
+    low, high, remark = sweep.scale_of(flat)
+    image = axes.imshow(grid, cmap="YlGnBu", aspect="auto", origin="lower", vmin=low, vmax=high)
+    middle = (low + high) / 2
+    bar = axes.figure.colorbar(image, ax=axes, shrink=0.9, aspect=15, pad=0.02)
+    bar.outline.set_visible(False)
+    name = f"{shown.measure} [{unit}]" if (unit := shown.y_scale.unit) else shown.measure
+    bar.set_label(f"{name}\n({remark})" if remark else name, fontsize=SMALL)
+    bar.ax.tick_params(labelsize=SMALL)
     for j, row in enumerate(grid):
         for i, value in enumerate(row):
             published = found[xs[i], series[j], part].published if not math.isnan(value) else None
@@ -351,11 +380,11 @@ def _mark(axes: Axes, published: Sequence[tuple[float, float]]) -> None:
         )
 
 
-def _track(axes: Axes, track: Track) -> None:
+def _track(axes: Axes, track: Track) -> legends.Entries:
     axes.set_title(track.panel.title)
     for j, (name, shares) in enumerate(track.shares.items()):
         axes.plot(track.times_ms, [100 * s for s in shares], linewidth=0.9, color=COLOURS[j % len(COLOURS)], label=name)
     axes.set_ylim(0, 105)
     axes.set_xlabel("time [ms]")
     axes.set_ylabel("busy [%]")
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return legends.Entries(*axes.get_legend_handles_labels())

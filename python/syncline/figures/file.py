@@ -55,6 +55,8 @@ LARGEST: Final = 1e30
 """Numbers of a figure are smaller; beyond, axes have no ticks."""
 MOST_PIXELS: Final = 2e8
 PIXELS_PER_INCH: Final = 160
+PAPER: Final = {"column": 3.3, "page": 7.0}
+"""Inches of a figure that is as wide as a column of a paper, and as both of its columns."""
 
 
 def _legible(text: str) -> str:
@@ -137,8 +139,8 @@ class Timeline(_Part):
     variant: Text
     columns: Annotated[dict[str, Text], Field(min_length=1)]
     """Columns of the run's table of windows and what to call them."""
-    points: Annotated[int, Field(ge=10, le=5000)] = 400
-    """Windows are averaged to at most so many points."""
+    points: Annotated[int, Field(ge=10, le=5000)] = 200
+    """Windows are averaged to so many points, whatever the length of the run; a run with fewer windows shows these."""
 
 
 class Layers(_Part):
@@ -195,6 +197,8 @@ class Figure(_Part):
     description: str = ""
     sweeps: list[Text] = []
     closed_forms: list[ClosedForm] = []
+    paper: Literal["", "column", "page"] = ""
+    """As wide as a column (3.3 inches) or a page (7 inches) of a paper, without a title, and with legends below."""
     columns: Annotated[int, Field(ge=1, le=6)] = 3
     """Panels side by side."""
     width: Annotated[float | int, Field(ge=1, le=20)] = 3.8

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from syncline import engine
@@ -36,12 +37,14 @@ def of(file: FigureFile, place: int, panel: Timeline, result: engine.Result) -> 
     if not starts:
         message = f"the run of {panel.variant} takes no time: there is nothing to show"
         raise InputError([file.problem(("panels", place, "run"), message, "a run that takes time")])
-    step = -(-len(starts) // panel.points)
+    # As many points for a long run as for a short one: each is the mean of so many windows, give or take one.
+    count = min(len(starts), panel.points)
+    cuts = [i * len(starts) // count for i in range(count + 1)]
     width = starts[1] - starts[0] if len(starts) > 1 else 0
-    times = [(starts[i] + min(step, len(starts) - i) * width / 2) / PS_PER_MS for i in range(0, len(starts), step)]
-    shares = {called: _means(table.column(column).to_pylist(), step) for column, called in panel.columns.items()}
+    times = [(starts[a] + (b - a) * width / 2) / PS_PER_MS for a, b in pairwise(cuts)]
+    shares = {called: _means(table.column(column).to_pylist(), cuts) for column, called in panel.columns.items()}
     return Track(panel, times, shares)
 
 
-def _means(values: Sequence[float], step: int) -> list[float]:
-    return [sum(part) / len(part) for i in range(0, len(values), step) if (part := values[i : i + step])]
+def _means(values: Sequence[float], cuts: Sequence[int]) -> list[float]:
+    return [sum(values[a:b]) / (b - a) for a, b in pairwise(cuts)]

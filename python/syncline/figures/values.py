@@ -47,6 +47,25 @@ def called(column: str) -> str:
     return name.removesuffix(suffix).replace("_", " ")
 
 
+WORDS: Final = {
+    **{word: word.upper() for word in ("npu", "sram", "ace", "nic", "gpu", "ecn", "pfc", "rto", "tcp", "dma")},
+    **{"npus": "NPUs", "fsms": "FSMs", "sms": "SMs", "gpus": "GPUs", "comm": "communication", "grad": "gradient"},
+    **{"util": "utilisation", "bw": "bandwidth", "inflight": "chunks in flight", "params": "parameters"},
+}
+"""Parts of the names of columns that people write otherwise."""
+TIMELIKE: Final = ("time", "latency", "delay", "wait", "jitter", "window")
+"""Words that say themselves that a column is a time."""
+
+
+def human(column: str) -> str:
+    """What an axis or a legend calls a column: in words, and a time as one (`total_s` is the total time)."""
+    words = called(column).split(" ")
+    is_time = column.endswith("_s") and not column.endswith("_per_s") and "." not in column
+    if is_time and not any(word in TIMELIKE for word in words):
+        words.append("time")
+    return " ".join(WORDS.get(word, word) for word in words)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A number of a panel, in the panel's unit."""
@@ -76,6 +95,8 @@ class Shown:
     """Published values that belong to no x."""
     x_column: str = ""
     """The column of x, with its unit."""
+    y_column: str = ""
+    """The column of the values, with its unit; of stacked ones, the first."""
 
     def part_name(self, part: str) -> str:
         """The name of a value among others: what it is, and the unit that it is shown in."""
@@ -88,7 +109,8 @@ class Shown:
     @property
     def measure(self) -> str:
         """What the values are called, without their unit; of stacked columns, the first."""
-        name = called(self.panel.parts[0])
+        column = self.y_column or self.panel.parts[0]
+        name = human(column)
         if not self.panel.relative_to:
             return name
         return self.panel.y_label.partition(" [")[0] or f"relative {name}"
@@ -147,7 +169,8 @@ class _Reading:
         values = [Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p)) for p in points]
         self._every_published_is_shown(values)
         lines = [p for p in panel.published if p.x is None]
-        return Shown(panel, values, x_scale, y_scale, series_scale, lines, self._column(panel.x))
+        y_column = self._column(panel.parts[0])
+        return Shown(panel, values, x_scale, y_scale, series_scale, lines, self._column(panel.x), y_column)
 
     def _points(self, table: Table) -> Iterable[_Point]:
         panel = self.panel

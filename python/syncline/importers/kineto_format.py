@@ -25,6 +25,8 @@ WAITS: Final = ("DeviceSynchronize", "StreamSynchronize", "EventSynchronize", "C
 """How calls end that wait for the GPU."""
 PARAMS: Final = "record_param_comms"
 """The event of the host that says what a collective is."""
+STEP: Final = "ProfilerStep#"
+"""How annotations begin that say which iteration the host is in."""
 LATEST_PS: Final = 2**62
 ELEMENTS: Final = {
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
@@ -128,7 +130,8 @@ def _event(index: int, raw: Any, file: str) -> Event | None:
         return None
     category = category.lower()
     is_params = category == "cpu_op" and name == PARAMS
-    if not is_params and category not in (*ON_DEVICE, *RUNTIME, "cuda_sync"):
+    is_step = category == "user_annotation" and name.startswith(STEP)
+    if not is_params and not is_step and category not in (*ON_DEVICE, *RUNTIME, "cuda_sync"):
         return None
     times: list[int] = []
     for key in ("ts", "dur"):

@@ -1,4 +1,4 @@
-"""The fabric of a run with a transport, drawn with every directed link in the colour of what happened there.
+"""The fabric of a run, drawn with every directed link in the colour of what happened there.
 
 Half of the line between two nodes is the link that leaves the node at that end, so that both directions are to be seen.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from .charts import Figure
-from .charts_heat import BUSY, QUANTITIES, QUEUES, colour_bar, queues_of, said, top
+from .charts_heat import BUSY, QUANTITIES, colour_bar, queues_of, said, top
 from .escape import chart_text
 from .study import Variant
 from .units import PS_PER_S, number, significant
@@ -26,6 +26,10 @@ SHADES: Final = 8
 ARC: Final = 8
 """Pieces of a line between nodes of a row, which bends below it."""
 ROW: Final = 1.0
+PANEL_GAP: Final = 0.8
+"""Between the grids of the third dimension."""
+BEND: Final = 0.3
+"""How far a link around the ends of a line stands off from it."""
 
 Point = tuple[float, float]
 
@@ -41,10 +45,11 @@ class _Link:
 
 
 def drawn(v: Variant, most: Mapping[str, float]) -> Figure | None:
-    """Nodes in rows by their distance from the NPUs, and the links between them; traces for each quantity of `most`.
+    """Nodes and the links between them; traces for each quantity of `most`. NPUs of a product are on a circle or a
+    grid, and otherwise nodes are in rows by their distance from the NPUs.
 
-    Nothing without a table that says where links lead, without a link that was busy, or where there are too many
-    nodes to tell them apart.
+    Nothing without a table that says where links lead, without a link that was busy, where NPUs that are alike were
+    simulated once, or where there are too many nodes to tell them apart.
     """
     links = _links(v, most)
     nodes = dict.fromkeys([*(link.src for link in links), *(link.dst for link in links)])
@@ -53,10 +58,17 @@ def drawn(v: Variant, most: Mapping[str, float]) -> Figure | None:
     if not any(link.values[BUSY] for link in links):
         return None
     rows = _rows(list(nodes), links, _npus(v))
-    at = _circle(rows[0]) if len(rows) == 1 else _placed(rows, links)
-    halves = [_line(at[link.src], at[link.dst], rows=len(rows) > 1) for link in links]
+    grid = _grid(v, len(nodes)) if len(rows) == 1 else None
+    if grid is not None:
+        at = dict(zip(sorted(nodes, key=_number), grid, strict=True))
+        halves = [_curved(at[link.src], at[link.dst]) for link in links]
+    else:
+        at = _circle(rows[0]) if len(rows) == 1 else _placed(rows, links)
+        halves = [_line(at[link.src], at[link.dst], rows=len(rows) > 1) for link in links]
     data = [trace for name in most for trace in _traces(name, most[name], links, halves, choose=len(most) > 1)]
     height = 420 if len(rows) == 1 else 110 + 120 * len(rows)
+    if grid is not None:
+        height = 110 + round(70 * (1 + max(y for _, y in grid)))
     hidden = {"visible": False, "fixedrange": True}
     return {
         "data": [*data, _nodes(rows, at)],
@@ -66,7 +78,7 @@ def drawn(v: Variant, most: Mapping[str, float]) -> Figure | None:
             "showlegend": False,
             "hovermode": "closest",
             "xaxis": hidden,
-            "yaxis": {**hidden, **({"scaleanchor": "x"} if len(rows) == 1 else {})},
+            "yaxis": {**hidden, **({"scaleanchor": "x"} if len(rows) == 1 and grid is None else {})},
         },
     }
 
@@ -74,21 +86,38 @@ def drawn(v: Variant, most: Mapping[str, float]) -> Figure | None:
 def _npus(v: Variant) -> set[str]:
     """The names of the NPUs: the first nodes are NPUs, and every one of them has a link."""
     count = number(v.run.get("npus"))
-    names = v.tables[QUEUES].column("node").to_pylist()
     numbers = v.tables["links"].column("node").to_pylist()
-    return {name for name, node in zip(names, numbers, strict=True) if count is None or (node or 0) < count}
+    return {src for (src, _), node in zip(_ends(v), numbers, strict=True) if count is None or (node or 0) < count}
+
+
+def _ends(v: Variant) -> list[tuple[str, str]]:
+    """The names of both ends of every link, in the order of the table of links; none where that is not known."""
+    queues = queues_of(v)
+    if queues is not None and "to" in queues.column_names:
+        return list(zip(queues.column("node").to_pylist(), queues.column("to").to_pylist(), strict=True))
+    links = v.tables.get("links")
+    if links is None or "to" not in links.column_names or v.copies:
+        return []
+    count = number(v.run.get("npus")) or 0
+
+    def name(node: int) -> str:
+        return f"{'NPU' if node < count else 'switch'} {node}"
+
+    columns = (links.column(column).to_pylist() for column in ("node", "to"))
+    return [(name(node), name(to)) for node, to in zip(*columns, strict=True)]
 
 
 def _links(v: Variant, most: Mapping[str, float]) -> list[_Link]:
     queues = queues_of(v)
-    if queues is None or "to" not in queues.column_names:
-        return []
     total_ps = (v.total_s or 0.0) * PS_PER_S
-    ends = zip(queues.column("node").to_pylist(), queues.column("to").to_pylist(), strict=True)
     found: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: dict.fromkeys(most, 0.0))
-    tables = {name: v.tables["links"] if name == BUSY else queues for name in most}
-    columns = {name: table.column(QUANTITIES[name].column).to_pylist() for name, table in tables.items()}
-    for row, (src, dst) in enumerate(ends):
+    tables = {name: v.tables.get("links") if name == BUSY else queues for name in most}
+    columns = {
+        name: table.column(QUANTITIES[name].column).to_pylist()
+        for name, table in tables.items()
+        if table is not None and QUANTITIES[name].column in table.column_names
+    }
+    for row, (src, dst) in enumerate(_ends(v)):
         values = found[src, dst]
         for name, column in columns.items():
             value = number(column[row]) or 0.0
@@ -97,6 +126,60 @@ def _links(v: Variant, most: Mapping[str, float]) -> list[_Link]:
             else:
                 values[name] += value
     return [_Link(src, dst, values) for (src, dst), values in found.items()]
+
+
+def _number(name: str) -> int:
+    """The number of a node by its name."""
+    last = name.rsplit(" ", maxsplit=1)[-1]
+    return int(last) if last.isdecimal() else 0
+
+
+def _grid(v: Variant, nodes: int) -> list[Point] | None:
+    """Places of the NPUs of a product of two or three dimensions, by number: rows and columns, and beside each other
+    those of the third. Nothing for other fabrics.
+    """
+    links = v.tables["links"]
+    if not {"node", "to", "dim"}.issubset(links.column_names):
+        return None
+    columns = (links.column(column).to_pylist() for column in ("node", "to", "dim"))
+    steps: dict[int, set[int]] = defaultdict(set)
+    for node, to, dim in zip(*columns, strict=True):
+        steps[dim].add(abs(to - node))
+    strides = [min(of_dim) for _, of_dim in sorted(steps.items())]
+    if not 2 <= len(strides) <= 3 or strides[0] != 1 or sorted(strides) != strides:
+        return None
+    sizes = [further // stride for stride, further in zip(strides, [*strides[1:], nodes], strict=True)]
+    if math.prod(sizes) != nodes or any(
+        step % stride or not 0 < step // stride < size
+        for stride, size, (_, of_dim) in zip(strides, sizes, sorted(steps.items()), strict=True)
+        for step in of_dim
+    ):
+        return None
+
+    def place(npu: int) -> Point:
+        x, y, panel = [*(npu // stride % size for stride, size in zip(strides, sizes, strict=True)), 0][:3]
+        return x + panel * (sizes[0] + PANEL_GAP), float(y)
+
+    return [place(npu) for npu in range(nodes)]
+
+
+def _curved(a: Point, b: Point) -> list[Point]:
+    """From a node of a grid to the middle of the link to another one. One that passes others, or leads to another grid,
+    bends around them.
+    """
+    across, down = b[0] - a[0], b[1] - a[1]
+    length = math.hypot(across, down)
+    if length <= 1:
+        return [a, (a[0] + across / 2, a[1] + down / 2)]
+    # To the same side for both directions.
+    side = 1 if (across, down) > (0, 0) else -1
+    off = BEND * (1 + length / 12)
+    share = [i / ARC for i in range(ARC // 2 + 1)]
+    bent = [4 * off * t * (1 - t) * side for t in share]
+    return [
+        (a[0] + across * t + down / length * by, a[1] + down * t - across / length * by)
+        for t, by in zip(share, bent, strict=True)
+    ]
 
 
 def _rows(nodes: Sequence[str], links: Sequence[_Link], npus: set[str]) -> list[list[str]]:

@@ -49,6 +49,7 @@ def page_sections(study: Study, figures: Charts, command: str) -> list[str]:
 
 _NAVIGATION = [
     ("headline", "Headline"),
+    ("settings", "What differs"),
     ("why", "Why"),
     ("utilisation", "Utilisation"),
     ("transport", "Transport"),

@@ -1,17 +1,18 @@
 """The frame of every page: one self-contained HTML file.
 
-A page needs nothing but itself: its style, its script, the data of its charts and, where it has charts, plotly's script
-are inside, and a content security policy forbids any network access. It is complete without scripts except for the
-charts; these take their colours from the style, so they follow the light or dark theme.
+A page needs nothing but itself: its style, its script, and, where it has charts, their data and plotly's script are
+inside, the last two compressed (see [`packed`][syncline.report.packed]). A content security policy forbids any network
+access. It is complete without scripts except for the charts; these take their colours from the style, so they follow
+the light or dark theme.
 """
 
 from __future__ import annotations
 
-import importlib
 import importlib.resources
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from . import packed
 from .escape import html_text, script_json
 from .markup import Charts
 
@@ -40,7 +41,8 @@ def whole(around: Around, body: str, charts: Charts) -> str:
     links = "".join(f'<a href="#{i}">{t}</a>' for i, t in around.titles if f'<section id="{i}">' in body)
     kind = f"Syncline {around.kind}"
     note = '<noscript><p class="note">Charts need JavaScript; the tables do not.</p></noscript>\n' if charts else ""
-    plotly = f"<script>{_plotly()}</script>\n" if charts else ""
+    plotly = f'<script type="text/plain" id="plotly">{packed.plotly()}</script>\n' if charts else ""
+    data = packed.packed(script_json(charts)) if charts else ""
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -65,7 +67,7 @@ def whole(around: Around, body: str, charts: Charts) -> str:
 <main>
 {body}
 </main>
-{note}<script type="application/json" id="charts">{script_json(charts)}</script>
+{note}<script type="text/plain" id="charts">{data}</script>
 {plotly}<script>
 {_asset("report.js")}</script>
 </body>
@@ -75,9 +77,3 @@ def whole(around: Around, body: str, charts: Charts) -> str:
 
 def _asset(name: str) -> str:
     return importlib.resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _plotly() -> str:
-    """Plotly's script; imported here, because the import is slow and most commands need none."""
-    source = str(importlib.import_module("plotly.offline").get_plotlyjs())
-    return source.replace("</script", "<\\/script")

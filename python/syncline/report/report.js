@@ -1,11 +1,35 @@
 "use strict";
 (() => {
   const root = document.documentElement;
-  const figures = JSON.parse(document.getElementById("charts").textContent);
+  let figures = {};
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const drawn = new Set();
   const chosen = {};
   const PRINT_WIDTH_PX = 690;
+
+  // A text that was compressed.
+  async function unpacked(id) {
+    const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return new Response(stream).text();
+  }
+
+  // The charts and what draws them.
+  async function unpack() {
+    if (!document.getElementById("charts").textContent) return;
+    try {
+      const [data, program] = await Promise.all([unpacked("charts"), unpacked("plotly")]);
+      const script = document.createElement("script");
+      script.textContent = program;
+      document.head.append(script);
+      figures = JSON.parse(data);
+    } catch (error) {
+      for (const place of document.querySelectorAll(".chart")) {
+        place.textContent = "This chart could not be unpacked: it needs a browser of 2023 or later.";
+      }
+      console.error(error);
+    }
+  }
 
   const css = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
 
@@ -162,5 +186,5 @@
     drawAll();
   });
 
-  drawAll().then(() => { root.dataset.ready = String(drawn.size); });
+  unpack().then(drawAll).then(() => { root.dataset.ready = String(drawn.size); });
 })();

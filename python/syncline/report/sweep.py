@@ -6,7 +6,7 @@ the engines that no other beats in both are the ones to choose from (the Pareto 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,8 @@ Row = Mapping[str, Any]
 
 TIMES = ("iteration_time_s", "time_s")
 """What points are compared by, the first that a row has."""
+ALIKE = 0.05
+"""The largest difference of numbers over their middle of which a map says that it is small."""
 MOST_MAPS = 12
 """Maps on a page; further settings are in the table."""
 COLOURS = ("@compute", "@exposed", "@ace", "@links", "@other", "@overlap")
@@ -131,10 +133,17 @@ def _area(sweep: Sweep, figures: Charts) -> str:
         "Performance is relative to the best of the same setting. A line joins the engines that no other beats in both "
         "area and performance."
     )
+    shares = [best / time for _, of in contexts if (best := min(map(_time, of))) for time in map(_time, of) if time]
+    if shares and 1 - min(shares) < ALIKE:
+        body += hint(f"Differences are small: no engine is more than {100 * (1 - min(shares)):.2g} % behind the best.")
     body += chart(figures, "chart-area", figure, "", "Performance against the area of the engine")
     if len(contexts) > len(COLOURS):
         body += note(f"The first {len(COLOURS)} of {len(contexts)} settings; the table has all of them.")
     return section("area", "Performance and area", body)
+
+
+def _time(row: Row) -> float:
+    return seconds(row) or 0.0
 
 
 def fronts(contexts: Sequence[tuple[str, list[Row]]], inside: Sequence[str]) -> Figure:
@@ -184,7 +193,10 @@ def _maps(sweep: Sweep, figures: Charts) -> str:
     down, along = numeric[:2]
     others = [c for c in sweep.varied if c not in (down, along)]
     contexts = groups(sweep.done, others)
-    body = hint("Times; the stronger the colour, the slower, each map on its own scale.")
+    body = hint(
+        "Times; the stronger the colour, the slower, each map on its own scale. Where times differ by less than "
+        f"{100 * ALIKE:g} %, the scale spans so much around their middle, and says it."
+    )
     for k, (name, rows) in enumerate(contexts[:MOST_MAPS]):
         label = f"Times by {called(down)} and {called(along)}: {name}"
         body += hint(name) + chart(figures, f"chart-map-{k}", heat(rows, down, along), "", label)
@@ -199,6 +211,7 @@ def heat(rows: Sequence[Row], down: str, along: str) -> Figure:
     ys, xs = sorted({y for y, _ in times}), sorted({x for _, x in times})
     scale = time_scale(times.values())
     cells = [[times.get((y, x)) for x in xs] for y in ys]
+    low, high, remark = scale_of([scale.of(cell) for line in cells for cell in line])
     return {
         "data": [
             {
@@ -209,9 +222,15 @@ def heat(rows: Sequence[Row], down: str, along: str) -> Figure:
                 "text": [[scale.text(cell) for cell in line] for line in cells],
                 "texttemplate": "%{text}",
                 "colorscale": "@heat",
+                "zmin": low,
+                "zmax": high,
                 "xgap": 1,
                 "ygap": 1,
-                "colorbar": {"title": {"text": scale.unit, "side": "right"}, "thickness": 12, "outlinewidth": 0},
+                "colorbar": {
+                    "title": {"text": f"{scale.unit} ({remark})" if remark else scale.unit, "side": "right"},
+                    "thickness": 12,
+                    "outlinewidth": 0,
+                },
                 "hovertemplate": f"%{{z}} {scale.unit}<extra></extra>",
             }
         ],
@@ -222,6 +241,23 @@ def heat(rows: Sequence[Row], down: str, along: str) -> Figure:
             "yaxis": _ticks(down, ys),
         },
     }
+
+
+def scale_of(values: Iterable[float | None]) -> tuple[float, float, str]:
+    """The ends of a scale of colours for numbers, and what is to be said of it: that they hardly differ, where that is
+    so. Such numbers are in the middle of the scale.
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return 0.0, 1.0, ""
+    low, high = min(known), max(known)
+    middle = (low + high) / 2
+    if high > low and high - low >= ALIKE * abs(middle):
+        return low, high, ""
+    share = 100 * (high - low) / abs(middle) if middle else 0.0
+    half = ALIKE / 2 * abs(middle) or 1.0
+    said = f"small differences: {share:.2g} % in all" if share else "all equal"
+    return middle - half, middle + half, said
 
 
 def _ticks(column: str, values: Sequence[Any]) -> dict[str, Any]:

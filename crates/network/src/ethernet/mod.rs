@@ -673,6 +673,13 @@ impl<F: Fabric> Network for Ethernet<F> {
         &self.usage
     }
 
+    fn record_links(&mut self, links: &[u32], limit: usize) {
+        self.usage.record(links, limit);
+        if let Some(within) = &mut self.within {
+            within.flow.record_links(links, limit);
+        }
+    }
+
     fn finish(&mut self, now: Ps) {
         self.ended = now;
         for number in 0..self.links.len() {

@@ -50,6 +50,11 @@ impl Meter {
         self.usage.add_busy(number, from, now, busy);
     }
 
+    /// From now on notes when these links are busy.
+    pub fn record(&mut self, links: &[u32], limit: usize) {
+        self.usage.record(links, limit);
+    }
+
     pub fn usage(&self) -> &LinkUsage {
         &self.usage
     }

@@ -419,4 +419,8 @@ impl<F: Fabric> Network for Flow<F> {
     fn usage(&self) -> &LinkUsage {
         self.meter.usage()
     }
+
+    fn record_links(&mut self, links: &[u32], limit: usize) {
+        self.meter.record(links, limit);
+    }
 }

@@ -18,6 +18,8 @@ syncline_core::table! {
         copies: Vec<i64> as Count,
         /// Port of the node at which the link begins.
         port: Vec<String> as Text,
+        /// Number of the node at which the link ends; in a folded run, of the NPU that stands for it.
+        to: Vec<i64> as Index,
         /// Dimension of the link, or its class in machines and topology files.
         dim: Vec<i64> as Index,
         /// Payload that the link carried.
@@ -61,6 +63,7 @@ where
             node: ints(&links, |(n, _)| self.node_number(n).into()),
             copies: self.copies.iter().map(|&n| n as i64).collect(),
             port: links.iter().map(|&(n, p)| fabric.port_name(n, p)).collect(),
+            to: ints(&links, |(n, p)| self.node_number(fabric.next(n, p).0).into()),
             dim: ints(&numbers, |l| usage.class(l).into()),
             bytes: ints(&numbers, |l| usage.bytes(l).0),
             busy_ps: ints(&numbers, |l| usage.busy(l).0),
