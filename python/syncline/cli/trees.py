@@ -228,13 +228,13 @@ def _graph(machine: str | None, file: str | None) -> Graph:
 
 def _checked(collective: str, objective: str, links: str, size: str, threshold: str | None) -> Any:
     """The values of options, and what is wrong with them."""
-    from syncline import quantities
+    from syncline import collective_names, quantities
     from syncline.errors import command_line
     from syncline.treegen import choice, packing, question
 
     problems: list[Any] = []
+    collective = collective_names.chosen("--collective", collective, problems, tuple(packing.TASKS))
     for flag, value, accepted in (
-        ("--collective", collective, tuple(packing.TASKS)),
         ("--objective", objective, choice.OBJECTIVES),
         ("--links", links, (*question.LINKS, hybrid_trees.NAME)),
     ):

@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from syncline import endpoints, networks, topology
+from syncline import collective_names, endpoints, networks, topology
 from syncline.endpoints import Endpoint, Transit
 from syncline.fabric import topologies
 from syncline.fabric.gpus import Precision
@@ -144,7 +144,7 @@ Algorithm = Literal[
     "packed-trees",
     "auto",
 ]
-Kind = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"]
+Kind = collective_names.Collective
 
 
 class Collective(Section):
@@ -162,7 +162,7 @@ class Collective(Section):
     goes through the dimensions in the order that balances their load, and of the chunks that wait for a port the
     shortest goes first; this needs some hundred chunks. `packed-trees`: spanning trees that use all links of a machine,
     as `syncline trees` finds them. `auto`: tries these and takes the fastest."""
-    algorithms: dict[Kind, Algorithm] = Field(default={})
+    algorithms: Annotated[dict[Kind, Algorithm], collective_names.EACH_ONCE] = Field(default={})
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
     fastest one for that kind."""
     plan: Plans = ()
@@ -200,7 +200,7 @@ class Collective(Section):
     `packed-trees` the whole, which is cut into slices."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
-    chunks_of: dict[Kind, Count] = Field(default={})
+    chunks_of: Annotated[dict[Kind, Count], collective_names.EACH_ONCE] = Field(default={})
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
     """The most chunks that an NPU has in flight; an ACE has limits of its own instead."""
