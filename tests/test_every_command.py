@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import typer
 
 import syncline
+from support import schemas
 from support.command import Ended
 from support.experiments import SMALL
 from support.topologies import dgx1_xml
@@ -41,6 +45,9 @@ EXAMPLES: dict[str, list[str]] = {
     "import": ["fx", "module.json"],
     "report": ["run"],
     "schema": ["figure"],
+    "init": ["mine"],
+    "list": ["machines"],
+    "completion": ["bash"],
     "topology show": ["Ring(4)"],
     "topology detect": ["--nccl-file", "nccl.xml"],
 }
@@ -59,10 +66,10 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands(typer.main.get_command(cli.app)))
 
 
-@pytest.fixture
-def folder(tmp_path: Path, syncline_command: Command, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Inputs of all commands."""
-    monkeypatch.chdir(tmp_path)
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Inputs of all commands, made once."""
+    tmp_path = tmp_path_factory.mktemp("inputs")
     (tmp_path / "short.yaml").write_text(SHORT)
     (tmp_path / "divided.yaml").write_text(DIVIDED)
     (tmp_path / "search.yaml").write_text(f"{DIVIDED}network: flow\nsearch: {{tensor: [1, 2], simulate: 1}}\n")
@@ -76,7 +83,16 @@ def folder(tmp_path: Path, syncline_command: Command, monkeypatch: pytest.Monkey
     module = {"format": "syncline-fx", "version": 1, "operators": [{**operator, "parameters": 16, "element": 4}]}
     (tmp_path / "module.json").write_text(json.dumps(module))
     (tmp_path / "nccl.xml").write_text(dgx1_xml())
-    assert syncline_command("run", "short.yaml", "--out", "run").status == 0
+    with contextlib.chdir(tmp_path):
+        assert cli.run(["run", "short.yaml", "--out", "run", "-q"]) == 0
+    return tmp_path
+
+
+@pytest.fixture
+def folder(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The inputs of all commands, where the command runs."""
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -88,14 +104,19 @@ def test_prints_exactly_one_document(name: str, folder: Path, syncline_command: 
     assert ended.status == 0, ended.err
     document = json.loads(ended.out)
     assert isinstance(document, dict)
-    assert name == "schema" or document["schema_version"] == 1
+    if name == "schema":
+        jsonschema.Draft202012Validator.check_schema(document)
+        return
+    assert document["schema_version"] == 1
+    assert document["version"] == syncline.__version__
+    assert not schemas.problems(schemas.BY_COMMAND[name], document)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_wrong_input_is_one_object_on_standard_error(name: str, folder: Path, syncline_command: Command) -> None:
     ended = syncline_command(*name.split(), *EXAMPLES[name], "--json", "--no-such-flag")
     assert (ended.status, ended.out) == (2, "")
-    assert json.loads(ended.err)["errors"]
+    assert not schemas.problems("errors", json.loads(ended.err))
 
 
 def test_a_table_has_the_format_of_its_suffix(folder: Path, syncline_command: Command) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import bench_execute, options
+from syncline.cli import bench_execute, complete, options
 from syncline.errors import InputError, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -23,10 +23,18 @@ ALGORITHMS = ("auto", "ring", "tree", "nvls", "packed-trees")
 
 def bench(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="The collective that nccl-tests measures: all-reduce, broadcast, ...")
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="The collective that nccl-tests measures: all-reduce, broadcast, ...",
+            autocompletion=complete.collectives,
+        ),
     ],
     machine: Annotated[
-        str | None, typer.Option(metavar="M", help='The machine, such as dgx-a100 or "dgx-h100(nodes=2)".')
+        str | None,
+        typer.Option(
+            metavar="M", help='The machine, such as dgx-a100 or "dgx-h100(nodes=2)".', autocompletion=complete.machines
+        ),
     ] = None,
     sizes: Annotated[
         str | None,
@@ -48,7 +56,9 @@ def bench(
     software: Annotated[
         str | None,
         typer.Option(
-            metavar="CLASS|FILE", help="The constants of the model: a class, or a file that calibrate --out wrote."
+            metavar="CLASS|FILE",
+            help="The constants of the model: a class, or a file that calibrate --out wrote.",
+            autocompletion=complete.software,
         ),
     ] = None,
     small_size_time: Annotated[

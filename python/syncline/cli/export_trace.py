@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.schema.experiment import Experiment
@@ -24,7 +24,12 @@ GROUPS: Final = "groups.json"
 
 
 def export_trace(
-    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a study's name.")],
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT", help="An experiment file, or a study's name.", autocompletion=complete.experiments
+        ),
+    ],
     format_: Annotated[
         str,
         typer.Option(
@@ -226,12 +231,10 @@ def _kineto(variant: Variant, traced: list[int]) -> list[tuple[str, bytes]]:
 def _print_document(
     variant: Variant, format_: str, folder: Path, files: list[str], warnings: list[str], began: float
 ) -> None:
-    import syncline
     from syncline import results
 
     document = {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": syncline.__version__,
+        **results.versions(),
         "status": "complete",
         "seed": variant.seed,
         "assumptions": [],

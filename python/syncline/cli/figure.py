@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.engine import Result
@@ -29,7 +29,12 @@ Out = Annotated[Path, typer.Option(metavar="DIR", help="The directory for the fi
 
 
 def figure(
-    file: Annotated[str, typer.Argument(metavar="FIGURE", help="A figure file, or the name of a packaged figure.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE", help="A figure file, or the name of a packaged figure.", autocompletion=complete.figures
+        ),
+    ],
     out: Out = Path("figures"),
     threads: options.Threads = None,
     json: options.AsJson = False,

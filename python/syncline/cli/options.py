@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from syncline.api import arguments
+from syncline.cli import complete
 from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -55,7 +56,9 @@ Inflight = Annotated[int | None, typer.Option(help="The most chunks that an NPU 
 Endpoint = Annotated[
     str | None,
     typer.Option(
-        metavar="ideal|baseline|ace|switch-offload|streams", help="The endpoint model: what a message costs at an NPU."
+        metavar="ideal|baseline|ace|switch-offload|streams",
+        help="The endpoint model: what a message costs at an NPU.",
+        autocompletion=complete.endpoints,
     ),
 ]
 Algorithm = Annotated[
@@ -64,6 +67,7 @@ Algorithm = Annotated[
         metavar="NAME",
         help="ring, ring-unidirectional, direct, halving-doubling, double-binary-tree, one-hop-trees, in-switch, "
         "hierarchical, hierarchical-optimal, ace-4-phase, six-phase, themis, or auto: the fastest of them.",
+        autocompletion=complete.algorithms,
     ),
 ]
 Plan = Annotated[
@@ -73,7 +77,12 @@ Plan = Annotated[
         help="A plan in place of an algorithm: MSCCL XML, or JSON as syncline export writes it; it is verified first.",
     ),
 ]
-Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet|ethernet", help="The network model.")]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        metavar="analytical|flow|packet|ethernet", help="The network model.", autocompletion=complete.backends
+    ),
+]
 Padding = Annotated[
     str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")
 ]

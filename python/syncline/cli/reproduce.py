@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 from syncline.errors import InputError, command_line
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def reproduce(
         typer.Argument(
             metavar="[CLAIM|SOURCE]...",
             help="Names of claims, or the sources ace, ace1, tutorial, hoti and blink; by default all.",
+            autocompletion=complete.claims,
         ),
     ] = None,
     with_experiments: Annotated[

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 from syncline.cli.sweep import check_output
 
 if TYPE_CHECKING:
@@ -24,7 +24,12 @@ Row = dict[str, Any]
 
 def search(
     file: Annotated[
-        str, typer.Argument(metavar="SEARCH", help="A search file: an experiment with the section search.")
+        str,
+        typer.Argument(
+            metavar="SEARCH",
+            help="A search file: an experiment with the section search.",
+            autocompletion=complete.searches,
+        ),
     ],
     set_: options.Set = None,
     out: Annotated[
@@ -116,17 +121,15 @@ def _page(out: Path, rows: Sequence[Row], about: Row) -> None:
 
 def _document(found: Found, rows: Sequence[Row]) -> dict[str, Any]:
     """The search as one JSON document."""
-    import syncline
     from syncline import assumptions
-    from syncline.results import SCHEMA_VERSION
+    from syncline.results import versions
     from syncline.searches import table
 
     said = table.about(found)
     statuses = [finding.status for finding in found.findings]
     return {
-        "schema_version": SCHEMA_VERSION,
+        **versions(),
         "kind": table.METADATA,
-        "version": syncline.__version__,
         "status": said["status"],
         "seed": 0,
         "assumptions": assumptions.of(found.search.bases),

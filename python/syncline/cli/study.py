@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.results import Document
     from syncline.rundir import RunDirectory
     from syncline.schema.load import Study
 
-Experiment = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a study's name.")]
+Experiment = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT", help="An experiment file, or a study's name.", autocompletion=complete.experiments
+    ),
+]
 
 
 def run(

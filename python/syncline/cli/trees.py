@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
+from syncline.cli import complete, hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.cli.trees_compare import Case
@@ -37,7 +37,9 @@ def trees(
     collective: Annotated[
         str,
         typer.Option(
-            metavar="KIND", help="broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce."
+            metavar="KIND",
+            help="broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce.",
+            autocompletion=complete.collectives,
         ),
     ] = "broadcast",
     root: Annotated[

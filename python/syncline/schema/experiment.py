@@ -28,6 +28,8 @@ from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks import Network
 from syncline.schedules.planned import PlanFile
+from syncline.schema import algorithms
+from syncline.schema.algorithms import Algorithm
 from syncline.schema.fields import (
     Accepted,
     Count,
@@ -128,40 +130,13 @@ Plans = Annotated[
     WithJsonSchema({"anyOf": [_PATH, {"type": "array", "items": _PATH}, {"type": "null"}]}),
 ]
 
-Algorithm = Literal[
-    "ring",
-    "ring-unidirectional",
-    "direct",
-    "halving-doubling",
-    "double-binary-tree",
-    "one-hop-trees",
-    "in-switch",
-    "hierarchical",
-    "hierarchical-optimal",
-    "ace-4-phase",
-    "six-phase",
-    "themis",
-    "packed-trees",
-    "auto",
-]
 Kind = collective_names.Collective
 
 
 class Collective(Section):
     """How collectives are carried out."""
 
-    algorithm: Algorithm = "six-phase"
-    """How ranks work together. `ring`: rings, along one dimension of a product after the other, or through the whole
-    group on other fabrics; `ring-unidirectional` is the same with `lanes: one`, whatever `lanes` says. `direct`: every
-    rank sends to every other at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group.
-    `in-switch`: switches reduce and copy, along one dimension after the other; needs the endpoint `switch-offload`.
-    Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`: an
-    all-reduce in one dimension after the other, each with the algorithm that suits it; `ace-4-phase` and
-    `hierarchical-optimal`: reduce-scatter in the first dimension, all-reduce in the others, all-gather in the first;
-    `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order; `themis`: the same, but each chunk
-    goes through the dimensions in the order that balances their load, and of the chunks that wait for a port the
-    shortest goes first; this needs some hundred chunks. `packed-trees`: spanning trees that use all links of a machine,
-    as `syncline trees` finds them. `auto`: tries these and takes the fastest."""
+    algorithm: Algorithm = Field(default="six-phase", description=algorithms.DESCRIPTION)
     algorithms: Annotated[dict[Kind, Algorithm], collective_names.EACH_ONCE] = Field(default={})
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
     fastest one for that kind."""
