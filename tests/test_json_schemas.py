@@ -93,7 +93,10 @@ DOCUMENTS: dict[str, list[str]] = {
         ),
         *("--algorithm", "direct"),
     ],
-    "collective, trees": ["collective", "all-reduce", "--size", "50MB", "--machine", "dgx1v", "--slices", "miad"],
+    "collective, trees": [
+        *("collective", "all-reduce", "--size", "9MB", "--machine", "dgx1v", "--gpus", "0-2"),
+        *("--algorithm", "packed-trees", "--slices", "miad", "--backend", "flow"),
+    ],
     "list": ["list"],
     "topology show, machine": ["topology", "show", "--machine", "dgx-a100(nodes=2)"],
     "topology show, graph": ["topology", "show", "LeafSpine(leaves=2, spines=2, hosts=2, buffer=1MB)"],
@@ -103,7 +106,6 @@ DOCUMENTS: dict[str, list[str]] = {
     "trees, hybrid": ["trees", "--machine", "dgx1v", "--gpus", "1,4,5", "--links", "hybrid"],
     "trees, swept": ["trees", "--machine", "dgx1v", "--gpus", "0-3", "--sweep", "allocations", "--sizes", "3"],
     "reproduce, experiments": ["reproduce", "ace-fig6-sms", "--experiments"],
-    "figure, timeline": ["figure", "ace1/fig5"],
 }
 """What commands print that is not the usual."""
 

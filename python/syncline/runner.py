@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +39,12 @@ class Standing:
     """Seconds since the first of them began."""
     is_over: bool = False
     """Whether this is the last that is heard: all are finished, or an error has ended them."""
+    simulated_s: float | None = None
+    """Simulated seconds, where that is known."""
+    events: int | None = None
+    """Events of all of them together so far, where that is known."""
+    expected_events: int | None = None
+    """Events that all of them are expected to take together, where that is known."""
 
 
 Watch = Callable[[Standing], None]
@@ -94,10 +99,11 @@ def run_all(
     steady: bool = False,
     prepared: Sequence[Prepared | None] | None = None,
     watch: Watch | None = None,
+    expected_events: int | None = None,
 ) -> Outcomes:
     """Simulates the variants, `threads` at once, and calls `finished` on this thread after each; with `steady` each
     says what one more iteration costs. `prepared`: by variant, what of it has been set up already, with that `steady`.
-    `watch` hears how far they are.
+    `watch` hears how far they are, and of how many events are expected.
     """
     outcomes: list[Outcome] = []
     interrupted = False
@@ -107,7 +113,7 @@ def run_all(
         for index, (v, kept) in enumerate(zip(variants, set_up, strict=True))
     ]
     try:
-        for outcome in concurrently(tasks, threads, watch):
+        for outcome in concurrently(tasks, threads, watch, expected_events):
             outcomes.append(outcome)
             if finished is not None:
                 finished(outcome)
@@ -117,10 +123,13 @@ def run_all(
 
 
 def concurrently(
-    tasks: Sequence[tuple[str, Callable[[], T]]], threads: int | None = None, watch: Watch | None = None
+    tasks: Sequence[tuple[str, Callable[[], T]]],
+    threads: int | None = None,
+    watch: Watch | None = None,
+    expected_events: int | None = None,
 ) -> Iterator[T]:
-    """What the named tasks return, as they end; `watch` hears how far they are. An exception of a task is raised here,
-    and so is one of `watch`.
+    """What the named tasks return, as they end; `watch` hears how far they are, and of how many events are expected. An
+    exception of a task is raised here, and so is one of `watch`.
     """
     pending: queue.SimpleQueue[tuple[str, Callable[[], T]]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
@@ -128,7 +137,7 @@ def concurrently(
         pending.put(task)
     for _ in range(min(threads or os.cpu_count() or 1, len(tasks))):
         threading.Thread(target=_work, args=(pending, done), daemon=True).start()
-    with Progress([name for name, _ in tasks], watch) as progress:
+    with Progress([name for name, _ in tasks], watch, expected_events) as progress:
         left = len(tasks)
         try:
             while left:
@@ -181,7 +190,8 @@ def _drain(pending: queue.SimpleQueue[tuple[str, Callable[[], T]]]) -> None:
 class Progress:
     """Counts what is finished, and says so."""
 
-    def __init__(self, names: Sequence[str], watch: Watch | None) -> None:
+    def __init__(self, names: Sequence[str], watch: Watch | None, expected_events: int | None = None) -> None:
+        self._expected_events = expected_events
         self._waiting = list(names)
         self._total = len(names)
         self._began = time.monotonic()
@@ -205,21 +215,6 @@ class Progress:
     def _say(self, *, is_over: bool = False) -> None:
         if self._watch is not None:
             done, elapsed_s = self._total - len(self._waiting), time.monotonic() - self._began
-            self._watch(Standing(done, self._total, tuple(self._waiting), elapsed_s, is_over))
-
-
-def on_terminal(*, quiet: bool = False) -> Watch | None:
-    """What shows progress as a line on standard error; nothing if that is no terminal, or where it is to be `quiet`."""
-    return _line if sys.stderr.isatty() and not quiet else None
-
-
-def _line(standing: Standing) -> None:
-    text = "" if standing.is_over else said(standing)
-    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def said(standing: Standing) -> str:
-    """How far simulations are, in a line."""
-    waiting = ", ".join(standing.waiting[:4]) + (", ..." if len(standing.waiting) > 4 else "")
-    text = f"{standing.done}/{standing.total} done, {standing.elapsed_s:.0f} s"
-    return f"{text}; to come: {waiting}" if waiting else text
+            expected = self._expected_events
+            waiting = tuple(self._waiting)
+            self._watch(Standing(done, self._total, waiting, elapsed_s, is_over, expected_events=expected))

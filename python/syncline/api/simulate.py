@@ -120,7 +120,16 @@ def run(
     threads = memory.at_once(settings.threads, (each.memory_bytes for each in expected), settings.memory_limit)
     began = time.monotonic()
     prepared = [kept for _, kept in looked.looks]
-    outcomes = runner.run_all(study.variants, threads, _saver(directory), steady=True, prepared=prepared, watch=watch)
+    events = sum(each.events for each in expected)
+    outcomes = runner.run_all(
+        study.variants,
+        threads,
+        _saver(directory),
+        steady=True,
+        prepared=prepared,
+        watch=watch,
+        expected_events=events,
+    )
     document = _document(study, outcomes, settings.seed, time.monotonic() - began)
     if directory is not None and outcomes.refused and not outcomes.results:
         directory.leave()

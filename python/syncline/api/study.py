@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from syncline import rundir, runner
+from syncline import progress_display, rundir
 from syncline.api import arguments, display, runs, simulate, sources
 from syncline.api.arguments import ARGUMENTS
 from syncline.errors import InputError, SimulationFailedError
@@ -260,7 +260,7 @@ def _reader(source: Source | Study) -> simulate.Read:
 def watch_of(progress: Progress) -> Watch | None:
     """What hears of progress."""
     if progress is True:
-        return runner.on_terminal() or Lines().hear
+        return progress_display.Bar().hear if sys.stderr.isatty() else Lines().hear
     return progress if callable(progress) else None
 
 
@@ -280,5 +280,5 @@ class Lines:
     def hear(self, standing: Standing) -> None:
         """Says how far the simulations are, if another one has ended."""
         if standing.done != self._done:
-            print(runner.said(standing), file=sys.stderr, flush=True)
+            print("; ".join(progress_display.parts(standing)), file=sys.stderr, flush=True)
         self._done = standing.done

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -128,7 +129,10 @@ def bench(
 def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: bool) -> None:
     from syncline import results
 
-    print(results.dumps(document) if json else text, end="\n" if json else "")
+    if json:
+        print(results.dumps(document))
+    else:
+        _show(document, text)
     if quiet:
         return
     for warning in document["warnings"]:
@@ -136,6 +140,56 @@ def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: b
     if verbose:
         for assumption in document["assumptions"]:
             print(f"assumed: {assumption}", file=sys.stderr)
+
+
+def _show(document: Document, text: str) -> None:
+    """The table as nccl-tests prints it; on a terminal that is too narrow for its lines, one that fits."""
+    from syncline.cli import layout
+
+    if not sys.stdout.isatty() or layout.fits(text):
+        print(text, end="")
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    title = f"{document['program']}: {document['ranks']} ranks"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    columns = [column for column in NARROW if any(column.key in row for row in document["rows"])]
+    for column in columns:
+        table.add_column(column.heading, justify="right")
+    for row in document["rows"]:
+        table.add_row(*("-" if row.get(c.key) is None else c.text(row[c.key]) for c in columns))
+    layout.show(table)
+
+
+class _Column(NamedTuple):
+    """A column of the table on a narrow terminal."""
+
+    heading: str
+    key: str
+    text: Callable[[Any], str]
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.2f}"
+
+
+def _gigabytes(rate: float) -> str:
+    return f"{rate / 1e9:.2f}"
+
+
+NARROW: Final = (
+    _Column("size (B)", "size_bytes", str),
+    _Column("time (us)", "time_s", _microseconds),
+    _Column("algbw (GB/s)", "algorithm_bandwidth_bytes_per_s", _gigabytes),
+    _Column("busbw (GB/s)", "bus_bandwidth_bytes_per_s", _gigabytes),
+    _Column("from (us)", "time_low_s", _microseconds),
+    _Column("to (us)", "time_high_s", _microseconds),
+    _Column("wrong", "wrong", str),
+    _Column("predicted (us)", "predicted_s", _microseconds),
+    _Column("algorithm", "algorithm", str),
+    _Column("protocol", "protocol", str),
+)
 
 
 def _named(machine: str | None, ranks: int | None, html: Path | None) -> str:

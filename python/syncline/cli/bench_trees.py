@@ -22,7 +22,7 @@ BACKEND, ENDPOINT = "flow", "streams"
 
 def table(kind: str, machine: str, gpus: str | None, sizes: Sequence[int], seed: int) -> tuple[Document, str]:
     """The document with its rows, and the table as text. Raises [`InputError`] where trees do not carry this out."""
-    from syncline import engine, results, runner
+    from syncline import engine, progress_display, results, runner
     from syncline.errors import SimulationFailedError
     from syncline.fabric import allocation
     from syncline.schema.workloads import CollectiveWorkload
@@ -41,7 +41,7 @@ def table(kind: str, machine: str, gpus: str | None, sizes: Sequence[int], seed:
         for size in sizes
     ]
     engine.preview(first)  # says what is wrong before anything runs
-    outcomes = runner.run_all(variants, watch=runner.on_terminal())
+    outcomes = runner.run_all(variants, watch=progress_display.shown())
     outcomes.raise_if_refused()
     for name, message in outcomes.failures:
         raise SimulationFailedError(f"{name}: {message}")

@@ -139,7 +139,7 @@ class _Work:
 
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
-        from syncline import engine, estimate, runner
+        from syncline import engine, estimate, progress_display, runner
         from syncline.sweeps import journal, table
         from syncline.sweeps import run as sweeps
 
@@ -157,7 +157,7 @@ class _Work:
         options.warn(estimate.warning_of_many("the runs of the figure", each, self.threads), quiet=self.quiet)
         try:
             tasks = [(f"{run} {name}", partial(_one, (run, name), v)) for (run, name), v in self.runs.items()]
-            self.results |= dict(runner.concurrently(tasks, self.threads, runner.on_terminal(quiet=self.quiet)))
+            self.results |= dict(runner.concurrently(tasks, self.threads, progress_display.shown(quiet=self.quiet)))
         except KeyboardInterrupt:
             return False
         return True

@@ -169,9 +169,9 @@ def warn(warning: str | None, *, quiet: bool) -> None:
 
 def settled(study: Study, *, quiet: bool = False) -> Study:
     """The study with algorithms chosen where that was left open."""
-    from syncline import choice, runner
+    from syncline import choice, progress_display
 
-    return choice.settled(study, runner.on_terminal(quiet=quiet))
+    return choice.settled(study, progress_display.shown(quiet=quiet))
 
 
 def forced(

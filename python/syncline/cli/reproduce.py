@@ -75,7 +75,7 @@ def reproduce(
     if write is not None:
         page.check(chosen)
 
-    from syncline import estimate, results, runner
+    from syncline import estimate, progress_display, results, runner
     from syncline.reproduction import confirm, sources
     from syncline.reproduction.kept import Kept
     from syncline.reproduction.runs import Runs, estimated
@@ -93,7 +93,7 @@ def reproduce(
     takes = estimated(lambda ahead: work(ahead, ahead), seed, kept)
     options.warn(estimate.warning_of_many("the claims", takes, threads), quiet=quiet)
     tasks = work(runs, confirming)
-    for _ in runner.concurrently(tasks, threads, runner.on_terminal(quiet=quiet)):
+    for _ in runner.concurrently(tasks, threads, progress_display.shown(quiet=quiet)):
         pass
     findings = sources.findings(selected, runs)
     tables_found = [experiments.table(experiment, runs) for experiment in chosen]

@@ -79,7 +79,7 @@ def run(
     )
     settings = options.settings(set_, forced, problems, seed=seed, threads=threads, baseline=baseline)
 
-    from syncline import runner
+    from syncline import progress_display
     from syncline.api import simulate, sources
     from syncline.rundir import RunDirectory
 
@@ -91,7 +91,7 @@ def run(
         lambda *changes: sources.read_file(experiment, *changes),
         settings,
         None if out is None else to,
-        watch=runner.on_terminal(quiet=quiet),
+        watch=progress_display.shown(quiet=quiet),
         warn=lambda warning: options.warn(warning, quiet=quiet),
     )
     outcomes = finished.outcomes
@@ -138,10 +138,12 @@ def check(
     )
     settings = options.settings(set_, forced, problems, seed=seed)
 
-    from syncline import results, runner
+    from syncline import progress_display, results
     from syncline.api import simulate, sources
 
-    checked = simulate.check(lambda *changes: sources.read_file(experiment, *changes), settings, runner.on_terminal())
+    checked = simulate.check(
+        lambda *changes: sources.read_file(experiment, *changes), settings, progress_display.shown()
+    )
     if json:
         print(results.dumps(checked.document))
         return 0

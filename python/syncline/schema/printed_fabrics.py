@@ -54,10 +54,10 @@ class Certificate(Part):
 
 
 class Compared(Part):
-    """An algorithm that was simulated beside trees."""
+    """An algorithm that was simulated beside trees, or the bound, which has none."""
 
     name: str
-    algorithm: str
+    algorithm: str | None
     theory_bytes_per_s: float | None
     theory_over: str | None
     over: list[str] | None
@@ -69,6 +69,20 @@ class Compared(Part):
     share_of_bound: float | None
     reason: str | None
     """Why there is no time."""
+
+
+class PartOfHybrid(Part):
+    """The trees over one kind of links, and their part of the data."""
+
+    links: str
+    rate_links: float
+    optimal_rate_links: float
+    rate_bytes_per_s: float
+    predicted_time_s: float | None
+    size_bytes: int
+    trees: list[Tree]
+    components: list[list[int]]
+    certificate: Certificate | None
 
 
 class TreesDocument(Head):
@@ -95,6 +109,12 @@ class TreesDocument(Head):
     components: list[list[int]] | None = None
     certificate: Certificate | None = None
     comparison: list[Compared] | None = None
+    parts: list[PartOfHybrid] | None = None
+    """Of hybrid trees, those over NVLinks and those over PCIe."""
+    switch_latency_s: float | None = None
+    """What switching peer access takes for each GPU; `switch_s` for all of them."""
+    switch_s: float | None = None
+    nvlink_only_time_s: float | None = None
     every: bool | None = None
     allocations: int | None = None
     rows: list[dict[str, Value]] | None = None
