@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ import pytest
 
 import syncline
 from support import browser as browsers
-from support import fake_core
+from support import fake_core, inputs
 from support.browser import Page
 from support.command import Ended
 from syncline import cli
@@ -63,6 +64,22 @@ def syncline_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mon
         return Ended(status, captured.out, captured.err)
 
     return command
+
+
+@pytest.fixture(scope="session")
+def _inputs_of_commands(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The inputs of all commands, made once."""
+    folder = tmp_path_factory.mktemp("inputs")
+    inputs.write(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(_inputs_of_commands: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The inputs of all commands, where the command runs."""
+    shutil.copytree(_inputs_of_commands, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture(scope="session")

@@ -245,10 +245,10 @@ class _Run:
                 share = self.chance.choice((0.1, 0.5, 1.0))
                 favoured = [block for block in self.blocks if self.chance.random() < share]
             turn += 1
-            block = self._one_of(favoured) or self._one_of(self.blocks)
-            if block is None:
+            next_one = self._one_of(favoured) or self._one_of(self.blocks)
+            if next_one is None:
                 break
-            self._do(block)
+            self._do(next_one)
         stuck = [block for block in self.blocks if block.next < len(block.steps)]
         if stuck:
             return 13, f"GPU {stuck[0].rank}, thread block {stuck[0].id}, step {stuck[0].next}"

@@ -13,7 +13,7 @@ from support import fake_core
 from support.experiments import study
 from syncline import choice
 from syncline.errors import InputError
-from syncline.schema.experiment import Algorithm
+from syncline.schema.algorithms import Algorithm
 from syncline.schema.load import Choice
 
 BASE = "name: a\ntopology: Torus(4,4)\nworkload: {collective: all-reduce, size: 64MB}\ncollective: {algorithm: auto}\n"

@@ -11,8 +11,9 @@ import pytest
 from support.experiments import study
 from support.registry import ENDPOINTS, EXACT, WITHOUT_PACKETS
 from syncline import choice, engine, trials
+from syncline.collective_names import Name as Kind
 from syncline.errors import InputError, SimulationFailedError
-from syncline.schema.experiment import Algorithm, Kind
+from syncline.schema.algorithms import Algorithm
 
 NAMES: Final = [name for name in get_args(Algorithm) if name != "auto"]
 WORSE: Final = 1.001

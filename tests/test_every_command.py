@@ -7,44 +7,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import typer
 
 import syncline
+from support import schemas
 from support.command import Ended
-from support.experiments import SMALL
-from support.topologies import dgx1_xml
+from support.inputs import EXAMPLES
 from syncline import cli
 
 Command = Callable[..., Ended]
-
-SHORT = SMALL.replace("resnet50", "resnet18") + "training: {iterations: 1}\nnetwork: analytical\n"
-DIVIDED = "name: gpt\ntopology: dgx-a100\nworkload: {model: gpt2, global_batch: 16, parameters: {vocabulary: 50304}}\n"
-SCHEDULE = Path(__file__).parents[1] / "examples/plans/ring4.xml"
-
-EXAMPLES: dict[str, list[str]] = {
-    "run": ["short.yaml"],
-    "check": ["short.yaml"],
-    "fit": ["divided.yaml"],
-    "search": ["search.yaml", "--threads", "1"],
-    "sweep": ["short.sweep.yaml"],
-    "figure": ["short.figure.yaml"],
-    "collective": ["all-reduce", "--size", "1MB", "--topology", "Ring(4)"],
-    "bench": ["all-reduce", "--machine", "dgx-a100", "--sizes", "1MiB"],
-    "calibrate": ["measured.csv", "--machine", "dgx-a100"],
-    "measure": ["gpt2", "--shapes", "shapes.json"],
-    "reproduce": ["tutorial"],
-    "trees": ["--machine", "dgx1v", "--gpus", "1,4,5,6"],
-    "verify": [str(SCHEDULE)],
-    "export": ["all-reduce", "--algorithm", "ring", "--ranks", "4"],
-    "export-trace": ["short.yaml"],
-    "import": ["fx", "module.json"],
-    "report": ["run"],
-    "schema": ["figure"],
-    "topology show": ["Ring(4)"],
-    "topology detect": ["--nccl-file", "nccl.xml"],
-}
-"""What each command is given. A command that is missing here fails the test."""
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -59,27 +32,6 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 COMMANDS = dict(commands(typer.main.get_command(cli.app)))
 
 
-@pytest.fixture
-def folder(tmp_path: Path, syncline_command: Command, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Inputs of all commands."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "short.yaml").write_text(SHORT)
-    (tmp_path / "divided.yaml").write_text(DIVIDED)
-    (tmp_path / "search.yaml").write_text(f"{DIVIDED}network: flow\nsearch: {{tensor: [1, 2], simulate: 1}}\n")
-    (tmp_path / "short.sweep.yaml").write_text("name: s\nbase: short.yaml\naxes: {npu.sms: [40, 80]}\n")
-    panel = "{kind: bars, title: t, x: npu.sms, y: iteration_time_s}"
-    (tmp_path / "short.figure.yaml").write_text(f"name: f\ntitle: t\nsweeps: [short.sweep.yaml]\npanels: [{panel}]\n")
-    (tmp_path / "measured.csv").write_text(
-        "size_bytes,time_us\n1048576,60\n16777216,200\n268435456,2500\n1073741824,9700\n67108864,700\n"
-    )
-    operator = {"name": "fc", "op": "linear", "layer": "fc", "inputs": [[2, 4]], "output": [2, 4], "weight": [4, 4]}
-    module = {"format": "syncline-fx", "version": 1, "operators": [{**operator, "parameters": 16, "element": 4}]}
-    (tmp_path / "module.json").write_text(json.dumps(module))
-    (tmp_path / "nccl.xml").write_text(dgx1_xml())
-    assert syncline_command("run", "short.yaml", "--out", "run").status == 0
-    return tmp_path
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_prints_exactly_one_document(name: str, folder: Path, syncline_command: Command) -> None:
     flags = [flag for parameter in COMMANDS[name].params for flag in parameter.opts]
@@ -88,14 +40,19 @@ def test_prints_exactly_one_document(name: str, folder: Path, syncline_command: 
     assert ended.status == 0, ended.err
     document = json.loads(ended.out)
     assert isinstance(document, dict)
-    assert name == "schema" or document["schema_version"] == 1
+    if name == "schema":
+        jsonschema.Draft202012Validator.check_schema(document)
+        return
+    assert document["schema_version"] == 1
+    assert document["version"] == syncline.__version__
+    assert not schemas.problems(schemas.BY_COMMAND[name], document)
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_wrong_input_is_one_object_on_standard_error(name: str, folder: Path, syncline_command: Command) -> None:
     ended = syncline_command(*name.split(), *EXAMPLES[name], "--json", "--no-such-flag")
     assert (ended.status, ended.out) == (2, "")
-    assert json.loads(ended.err)["errors"]
+    assert not schemas.problems("errors", json.loads(ended.err))
 
 
 def test_a_table_has_the_format_of_its_suffix(folder: Path, syncline_command: Command) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from support import registry
 from support.command import Ended
+from syncline.collective_names import Name as Kind
 from syncline.schedules import msccl_xml, plan
-from syncline.schema.experiment import Algorithm, Kind
+from syncline.schema.algorithms import Algorithm
 
 Command = Callable[..., Ended]
 

@@ -17,12 +17,12 @@ import pytest
 from support import fake_core
 from support.command import Ended
 from support.experiments import study
-from syncline import facts, topology
+from syncline import collective_names, facts, topology
 from syncline.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
 from syncline.networks import NETWORKS, PacketNetwork
 from syncline.report import declared
 from syncline.report.escape import html_text
-from syncline.schema import experiment, programs, rules, workloads
+from syncline.schema import algorithms, experiment, programs, rules, workloads
 from syncline.schema.compute import Compute
 from syncline.sweeps import columns
 
@@ -181,7 +181,7 @@ def test_the_stand_in_has_the_tables_that_are_declared(fake_engine: ModuleType) 
 
 LITERALS: dict[str, Any] = {
     "collectives.lanes": experiment.Collective.model_fields["lanes"].annotation,
-    "collectives.priority": experiment.Kind,
+    "collectives.priority": collective_names.Name,
     "collectives.scheduling": experiment.Collective.model_fields["scheduling"].annotation,
     "endpoint.forwarding": IdealEndpoint.model_fields["forwarding"].annotation,
     "endpoint.fsm_split": AceEndpoint.model_fields["fsm_split"].annotation,
@@ -205,11 +205,11 @@ def test_the_schema_takes_the_words_of_the_engine() -> None:
 def test_the_schema_has_the_algorithms_of_the_engine() -> None:
     # For what is fastest, for rings with one lane, and for trees that come to the engine as plans.
     own = {"auto", "ring-unidirectional", "packed-trees"}
-    assert set(get_args(experiment.Algorithm)) - own == set(facts.engine().algorithms)
+    assert set(get_args(algorithms.Algorithm)) - own == set(facts.engine().algorithms)
     per_dimension = str(experiment.Collective.model_fields["per_dimension"].annotation)
     assert set(re.findall(r"'([a-z-]+)'", per_dimension)) == set(facts.engine().programs)
-    assert get_args(experiment.Kind) == tuple(facts.engine().collectives)
-    assert get_args(workloads.CollectiveWorkload.model_fields["collective"].annotation) == get_args(experiment.Kind)
+    assert tuple(facts.engine().collectives) == collective_names.NAMES
+    assert get_args(workloads.CollectiveWorkload.model_fields["collective"].annotation) == collective_names.NAMES
 
 
 def test_the_schema_has_the_endpoints_and_backends_of_the_engine() -> None:

@@ -12,36 +12,23 @@ from typing import Any
 import jsonschema
 import pytest
 
+from support import schemas
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS
 from syncline import document, studies
-from syncline.figures import export as figures
-from syncline.models import export as models
-from syncline.schedules import plan_form
-from syncline.schema import documents, export
-from syncline.searches import file as searches
-from syncline.sweeps import export as sweeps
+from syncline.schema import catalogue
 
 Command = Callable[..., Ended]
 
-SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
-    "experiment": export.json_schema,
-    "sweep": sweeps.json_schema,
-    "search": searches.json_schema,
-    "figure": figures.json_schema,
-    "run": documents.json_schema,
-    "plan": plan_form.json_schema,
-    "model": models.json_schema,
-}
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def validator(of: str) -> Any:
-    return jsonschema.Draft202012Validator(SCHEMAS[of]())
+    return jsonschema.Draft202012Validator(catalogue.SCHEMAS[of]())
 
 
 def kind_of(path: Path) -> str:
-    return next((kind for kind in ("sweep", "figure") if path.name.endswith(f".{kind}.yaml")), "experiment")
+    return next((kind for kind in ("sweep", "search", "figure") if path.name.endswith(f".{kind}.yaml")), "experiment")
 
 
 def defaults(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
@@ -56,12 +43,12 @@ def defaults(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]
             yield from defaults(part, f"{path}/{i}")
 
 
-@pytest.mark.parametrize("of", SCHEMAS)
+@pytest.mark.parametrize("of", catalogue.SCHEMAS)
 def test_is_a_schema_whose_defaults_are_legal(of: str, syncline_command: Command) -> None:
     whole = json.loads(syncline_command("schema", of).out)
     jsonschema.Draft202012Validator.check_schema(whole)
     found = list(defaults(whole))
-    assert found or of == "sweep"
+    assert found or of not in ("experiment", "figure", "plan", "model", "run")
     for path, schema in found:
         own = jsonschema.Draft202012Validator({**schema, "$defs": whole.get("$defs", {})})
         assert not list(own.iter_errors(schema["default"])), (path, schema["default"])
@@ -86,6 +73,52 @@ def test_documents_of_runs(syncline_command: Command, tmp_path: Path) -> None:
         damaged = copy.deepcopy(written)
         damaged["runs"][0]["npus"] = "many"
         assert not validator("run").is_valid(damaged)
+
+
+DOCUMENTS: dict[str, list[str]] = {
+    "bench": ["bench", "broadcast", "--machine", "dgx1v", "--gpus", "1,4-6", "--algorithm", "packed-trees"],
+    "bench, executed": ["bench", "all-reduce", "--execute", "--ranks", "2", "--sizes", "1KiB,4KiB,16KiB,64KiB"],
+    "collective, groups": ["collective", "broadcast", "--size", "1MB", "--topology", "Ring(4)", "--group", "size 2"],
+    "collective, ace": ["collective", "all-reduce", "--size", "64kB", "--topology", "Ring(4)", "--endpoint", "ace"],
+    "collective, ethernet": [
+        *(
+            "collective",
+            "all-to-all",
+            "--size",
+            "64kB",
+            "--topology",
+            "Switch(4, rate=10Gb/s)",
+            "--backend",
+            "ethernet",
+        ),
+        *("--algorithm", "direct"),
+    ],
+    "collective, trees": [
+        *("collective", "all-reduce", "--size", "9MB", "--machine", "dgx1v", "--gpus", "0-2"),
+        *("--algorithm", "packed-trees", "--slices", "miad", "--backend", "flow"),
+    ],
+    "list": ["list"],
+    "topology show, machine": ["topology", "show", "--machine", "dgx-a100(nodes=2)"],
+    "topology show, graph": ["topology", "show", "LeafSpine(leaves=2, spines=2, hosts=2, buffer=1MB)"],
+    "trees, compared": ["trees", "--machine", "dgx1v", "--gpus", "1,4,5,6", "--compare"],
+    "trees, both ways": ["trees", "--machine", "dgx1v", "--gpus", "0-3", "--collective", "all-reduce"],
+    "trees, parts": ["trees", "--machine", "dgx1v", "--gpus", "0-3", "--collective", "scatter", "--root", "auto"],
+    "trees, hybrid": ["trees", "--machine", "dgx1v", "--gpus", "1,4,5", "--links", "hybrid"],
+    "trees, swept": ["trees", "--machine", "dgx1v", "--gpus", "0-3", "--sweep", "allocations", "--sizes", "3"],
+    "reproduce, experiments": ["reproduce", "ace-fig6-sms", "--experiments"],
+}
+"""What commands print that is not the usual."""
+
+
+@pytest.mark.parametrize("what", DOCUMENTS)
+def test_documents_of_options(
+    what: str, syncline_command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = syncline_command(*DOCUMENTS[what], "--json")
+    assert ended.status == 0, ended.err
+    command = what.partition(",")[0]
+    assert not schemas.problems(schemas.BY_COMMAND[command], json.loads(ended.out))
 
 
 def test_plans(syncline_command: Command) -> None:

@@ -15,7 +15,8 @@ import pytest
 import msccl_rules
 import mscclpp_rules
 from support.command import Ended
-from syncline.schema.experiment import Algorithm, Kind
+from syncline.collective_names import Name as Kind
+from syncline.schema.algorithms import Algorithm
 
 Command = Callable[..., Ended]
 Plan = dict[str, Any]

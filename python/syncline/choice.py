@@ -21,8 +21,8 @@ from syncline.engine import PS_PER_S
 from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks import NetworkSection
+from syncline.schema.algorithms import Algorithm
 from syncline.schema.experiment import (
-    Algorithm,
     Experiment,
 )
 from syncline.schema.load import Choice, Study, Variant

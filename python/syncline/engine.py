@@ -18,10 +18,10 @@ from syncline.fabric import topologies
 from syncline.models import described as models
 from syncline.preview import Preview
 from syncline.schema import compute, effect, programs
+from syncline.schema.algorithms import Algorithm
 from syncline.schema.effect import effective
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
-    Algorithm,
     Collective,
     Experiment,
 )

@@ -37,6 +37,11 @@ SIZE_MEANS: Final = {
 """What the size of a collective is: the larger of what a rank, or the root, sends and receives."""
 
 
+def versions() -> Document:
+    """Of every document, the version of its form and that of Syncline."""
+    return {"schema_version": SCHEMA_VERSION, "version": syncline.__version__}
+
+
 def seconds(picoseconds: float) -> float:
     """Picoseconds as seconds."""
     return picoseconds / PS_PER_S
@@ -59,8 +64,7 @@ def document(
     known = seen or {}
     each = [fidelity(v.experiment, known.get(v.name)) for v in variants if v.name in known or not known]
     return {
-        "schema_version": SCHEMA_VERSION,
-        "version": syncline.__version__,
+        **versions(),
         "status": status,
         "seed": seed,
         "assumptions": assumptions.of(variants, {name: s["offloaded"] for name, s in known.items() if s["offloaded"]}),

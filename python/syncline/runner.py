@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import queue
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -286,20 +285,3 @@ class Progress:
     def _expected(self) -> int | None:
         known = [expected for _, _, expected in self._monitors if expected is not None]
         return sum(known) if known and len(known) == len(self._monitors) else None
-
-
-def on_terminal(*, quiet: bool = False) -> Watch | None:
-    """What shows progress as a line on standard error; nothing if that is no terminal, or where it is to be `quiet`."""
-    return _line if sys.stderr.isatty() and not quiet else None
-
-
-def _line(standing: Standing) -> None:
-    text = "" if standing.is_over else said(standing)
-    print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)
-
-
-def said(standing: Standing) -> str:
-    """How far simulations are, in a line."""
-    waiting = ", ".join(standing.waiting[:4]) + (", ..." if len(standing.waiting) > 4 else "")
-    text = f"{standing.done}/{standing.total} done, {standing.elapsed_s:.0f} s"
-    return f"{text}; to come: {waiting}" if waiting else text

@@ -16,7 +16,7 @@ from support.ace_runs import GB, NS, result
 from support.command import Ended
 from support.registry import ON_ANY_FABRIC
 from syncline import quantities
-from syncline.schema.experiment import Algorithm
+from syncline.schema.algorithms import Algorithm
 
 Command = Callable[..., Ended]
 

@@ -87,7 +87,7 @@ def test_links_from_a_file(tmp_path: Path, syncline_command: Command) -> None:
     [
         (("--root", "9"), "--root: GPU 9 does not take part"),
         (("--gpus", "0-8"), "there is no GPU 8"),
-        (("--collective", "all-to-all"), "--collective: this is no known collective"),
+        (("--collective", "all-to-all"), "--collective: this collective is not known"),
         (("--objective", "speed"), "time, trees, depth"),
         (("--links", "pci"), "auto, nvlink, pcie, all, hybrid"),
         (("--size", "64"), "the unit is missing"),

@@ -255,7 +255,7 @@ def test_the_page_of_what_is_partial(tmp_path: Path, syncline_command: Command) 
         (("--resume",), "--resume: there is nothing to go on with"),
         (("--threads", "0"), "--threads: this is out of range"),
         (("--svg", "/nowhere/f.svg"), "--svg: this cannot be written"),
-        (("--collective", "all-to-all"), "no known collective"),
+        (("--collective", "all-to-all"), "this collective is not known"),
     ],
 )
 def test_wrong_input(flags: tuple[str, ...], said: str, syncline_command: Command) -> None:

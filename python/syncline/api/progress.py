@@ -7,11 +7,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline import runner
+from syncline import progress_display
 from syncline.errors import InputError
 from syncline.report.escape import html_text
 from syncline.runner import Standing, Watch
-from syncline.text_units import duration
 
 if TYPE_CHECKING:
     from syncline.api.simulate import Warn
@@ -26,7 +25,7 @@ UPDATE_S: Final = 0.2
 def watch_of(progress: Progress) -> Watch | None:
     """What hears of progress. Raises [`InputError`] for what cannot hear."""
     if progress is True:
-        return Bar.in_notebook() or runner.on_terminal() or Lines().hear
+        return Bar.in_notebook() or (progress_display.Bar() if sys.stderr.isatty() else Lines()).hear
     if progress is None or progress is False:
         return None
     if not callable(progress):
@@ -53,7 +52,7 @@ class Lines:
     def hear(self, standing: Standing) -> None:
         """Says how far the simulations are, if another one has ended."""
         if standing.done != self._done:
-            print(runner.said(standing), file=sys.stderr, flush=True)
+            print(said(standing), file=sys.stderr, flush=True)
         self._done = standing.done
 
 
@@ -82,7 +81,7 @@ class Bar:
         if now - self._spoke < UPDATE_S and not standing.is_over:
             return
         self._spoke = now
-        page = {"text/html": bar(standing), "text/plain": runner.said(standing)}
+        page = {"text/html": bar(standing), "text/plain": said(standing)}
         if self._handle is None:
             self._handle = self._display(page, raw=True, display_id=True)
         else:
@@ -91,13 +90,10 @@ class Bar:
 
 def bar(standing: Standing) -> str:
     """A bar of HTML, and how far the simulations are in words. Its colours are those of the page around it."""
-    whole, done = standing.total, float(standing.done)
-    if standing.expected_events and not standing.is_over:
-        whole, done = standing.expected_events, float(min(standing.events, standing.expected_events))
-    said = [runner.said(standing)]
-    if len(standing.underway) == 1:
-        said.append(f"{duration(standing.underway[0].simulated_time_s)} simulated")
-    if standing.events and standing.elapsed_s:
-        said.append(f"{standing.events / standing.elapsed_s / 1e6:.1f} million events/s")
-    text = html_text("; ".join(said))
-    return f'<progress value="{done:.0f}" max="{whole or 1}" style="width: 20em"></progress> {text}'
+    done = 1.0 if standing.is_over else progress_display.share(standing)
+    return f'<progress value="{done:.3f}" style="width: 20em"></progress> {html_text(said(standing))}'
+
+
+def said(standing: Standing) -> str:
+    """How far the simulations are, in words."""
+    return "; ".join(progress_display.parts(standing))

@@ -155,7 +155,6 @@ def _steps(verdict: Verdict) -> int:
 
 
 def _document(loaded: Loaded, verdict: Verdict, *, default: bool) -> Document:
-    import syncline
     from syncline import results
     from syncline.schedules.verification import line
 
@@ -168,8 +167,7 @@ def _document(loaded: Loaded, verdict: Verdict, *, default: bool) -> Document:
         return [{**finding, "line": line(loaded, finding)} for finding in report[kind]]
 
     return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": syncline.__version__,
+        **results.versions(),
         "status": "complete",
         "seed": 0,
         "assumptions": assumptions,

@@ -118,9 +118,12 @@ def load(asked: Single, settings: Settings) -> tuple[Study, list[str]]:
 
     Raises [`InputError`] with everything that is wrong.
     """
+    from syncline import collective_names
     from syncline.document import Scalar
     from syncline.schema import load as experiments
 
+    if isinstance(asked.kind, str):
+        asked = replace(asked, kind=collective_names.settled(asked.kind))
     wrong = asked.problems()
     if any(not isinstance(getattr(asked, name), str | PurePath | None) for name in TEXTS):
         raise InputError([*settings.problems, *wrong])

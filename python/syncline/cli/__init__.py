@@ -20,12 +20,15 @@ from syncline.cli import (
     bench,
     calibrate,
     collective,
+    completion,
     export,
     export_trace,
     figure,
     fit,
     import_trace,
+    init,
     inspect,
+    listing,
     measure,
     reproduce,
     search,
@@ -44,6 +47,8 @@ DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
 EXAMPLES = """Simulates distributed training: how long an iteration takes on a fabric, and why.
 
 \b
+  syncline init mine                                an experiment to start from
+  syncline list machines                            what there is by name
   syncline run ace/resnet50 --out runs/resnet50     five systems, with a report
   syncline run my.yaml --set training.iterations=4  an experiment of your own
   syncline sweep ace/design-space --out space.parquet   every combination of values
@@ -69,6 +74,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+app.command("init")(init.init)
+app.command("list")(listing.names)
 app.command("run")(study.run)
 app.command("check")(study.check)
 app.command("sweep")(sweep.sweep)
@@ -87,6 +94,7 @@ app.command("export-trace")(export_trace.export_trace)
 app.command("import")(import_trace.import_trace)
 app.command("report")(inspect.report)
 app.command("schema")(inspect.schema)
+app.command("completion")(completion.completion)
 topology_app = typer.Typer(
     help="Show topologies, and detect that of the machine at hand.\n\n\b\n"
     '  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"\n'
@@ -159,6 +167,8 @@ def run(arguments: Sequence[str]) -> int:
     as_json = "--json" in arguments
     command = _command()
     try:
+        if completion.is_asked():
+            return completion.answer(command)
         # Not `app(...)`: that ends an interrupted command without a word.
         with command.make_context(command.name, list(arguments)) as context:
             return int(command.invoke(context) or DONE)

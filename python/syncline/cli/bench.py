@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
 from syncline.api.bench_execute import DEFAULT_SIZES
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.results import Document
@@ -17,10 +18,18 @@ if TYPE_CHECKING:
 
 def bench(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="The collective that nccl-tests measures: all-reduce, broadcast, ...")
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help="The collective that nccl-tests measures: all-reduce, broadcast, ...",
+            autocompletion=complete.collectives,
+        ),
     ],
     machine: Annotated[
-        str | None, typer.Option(metavar="M", help='The machine, such as dgx-a100 or "dgx-h100(nodes=2)".')
+        str | None,
+        typer.Option(
+            metavar="M", help='The machine, such as dgx-a100 or "dgx-h100(nodes=2)".', autocompletion=complete.machines
+        ),
     ] = None,
     sizes: Annotated[
         str | None,
@@ -42,7 +51,9 @@ def bench(
     software: Annotated[
         str | None,
         typer.Option(
-            metavar="CLASS|FILE", help="The constants of the model: a class, or a file that calibrate --out wrote."
+            metavar="CLASS|FILE",
+            help="The constants of the model: a class, or a file that calibrate --out wrote.",
+            autocompletion=complete.software,
         ),
     ] = None,
     small_size_time: Annotated[
@@ -78,7 +89,7 @@ def bench(
     With --execute, Syncline's collective library carries the collective out on float32 in the memory of this host. The
     simulator's constants are fitted on half of the sizes, and its predictions stand beside all measurements.
     """
-    from syncline import runner
+    from syncline import progress_display
     from syncline.api import benchmarks
 
     asked = benchmarks.Asked(
@@ -93,7 +104,7 @@ def bench(
         ranks=ranks,
         html=html,
         seed=seed,
-        watch=runner.on_terminal(),
+        watch=progress_display.shown(quiet=quiet),
     )
     document, text = benchmarks.run(asked)
     _print(document, text, json=json, quiet=quiet, verbose=verbose)
@@ -105,7 +116,10 @@ def bench(
 def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: bool) -> None:
     from syncline import results
 
-    print(results.dumps(document) if json else text, end="\n" if json else "")
+    if json:
+        print(results.dumps(document))
+    else:
+        _show(document, text)
     if quiet:
         return
     for warning in document["warnings"]:
@@ -113,6 +127,56 @@ def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: b
     if verbose:
         for assumption in document["assumptions"]:
             print(f"assumed: {assumption}", file=sys.stderr)
+
+
+def _show(document: Document, text: str) -> None:
+    """The table as nccl-tests prints it; on a terminal that is too narrow for its lines, one that fits."""
+    from syncline.cli import layout
+
+    if not sys.stdout.isatty() or layout.fits(text):
+        print(text, end="")
+        return
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    title = f"{document['program']}: {document['ranks']} ranks"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    columns = [column for column in NARROW if any(column.key in row for row in document["rows"])]
+    for column in columns:
+        table.add_column(column.heading, justify="right")
+    for row in document["rows"]:
+        table.add_row(*("-" if row.get(c.key) is None else c.text(row[c.key]) for c in columns))
+    layout.show(table)
+
+
+class _Column(NamedTuple):
+    """A column of the table on a narrow terminal."""
+
+    heading: str
+    key: str
+    text: Callable[[Any], str]
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.2f}"
+
+
+def _gigabytes(rate: float) -> str:
+    return f"{rate / 1e9:.2f}"
+
+
+NARROW: Final = (
+    _Column("size (B)", "size_bytes", str),
+    _Column("time (us)", "time_s", _microseconds),
+    _Column("algbw (GB/s)", "algorithm_bandwidth_bytes_per_s", _gigabytes),
+    _Column("busbw (GB/s)", "bus_bandwidth_bytes_per_s", _gigabytes),
+    _Column("from (us)", "time_low_s", _microseconds),
+    _Column("to (us)", "time_high_s", _microseconds),
+    _Column("wrong", "wrong", str),
+    _Column("predicted (us)", "predicted_s", _microseconds),
+    _Column("algorithm", "algorithm", str),
+    _Column("protocol", "protocol", str),
+)
 
 
 def _write(path: Path, document: Document) -> None:

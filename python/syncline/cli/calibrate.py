@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -20,7 +20,12 @@ def calibrate(
     table: Annotated[
         Path, typer.Argument(metavar="TABLE", help="A file with what nccl-tests printed, or a CSV of it.")
     ],
-    machine: Annotated[str, typer.Option(metavar="M", help="The machine, such as dgx-a100 or dgx-h100(nodes=2).")],
+    machine: Annotated[
+        str,
+        typer.Option(
+            metavar="M", help="The machine, such as dgx-a100 or dgx-h100(nodes=2).", autocompletion=complete.machines
+        ),
+    ],
     collective: Annotated[
         str | None,
         typer.Option(metavar="KIND", help="The collective; by default the one that the table names, or all-reduce."),

@@ -77,13 +77,13 @@ def collective(
     problems = options.common_problems(threads=threads, seed=seed)
     settings = options.settings(set_, (), problems, seed=seed)
 
-    from syncline import runner
+    from syncline import progress_display
     from syncline.api import single as described
 
     finished = described.run(
         flags,
         settings,
-        watch=runner.on_terminal(quiet=quiet),
+        watch=progress_display.shown(quiet=quiet),
         warn=lambda warning: options.warn(warning, quiet=quiet),
     )
     for _, message in finished.outcomes.failures:
@@ -139,12 +139,8 @@ def _title(document: dict[str, Any]) -> str:
     if groups is None:
         return f"{document['collective']} over {ranks} NPUs"
     if len(groups) == 1:
-        return f"{document['collective']} over {ranks} of {document['npus']} NPUs ({_shortened(groups[0])})"
+        return f"{document['collective']} over {ranks} of {document['npus']} NPUs"
     return f"{document['collective']} of {len(groups)} groups of {ranks} NPUs each"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
 
 
 def _breakdown(means: dict[str, Any]) -> list[tuple[str, str]]:
@@ -166,7 +162,9 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     fidelity = document["fidelity"]
     simulated = f"{fidelity['simulated_npus']:,} of {document['npus']:,}"
     transit = document["endpoint"]["transit_bytes"]
+    groups = document["groups"]
     return [
+        *([("group", groups[0])] if groups is not None and len(groups) == 1 else []),
         ("NPU", document["hardware"]["description"]),
         ("algorithm", document["algorithm"]),
         ("time", text_units.duration(document["time_s"])),

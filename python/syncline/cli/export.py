@@ -299,15 +299,13 @@ def _print_document(
     what: dict[str, Any],
     began: float,
 ) -> None:
-    import syncline
     from syncline import results
     from syncline.schema.workloads import ROOTED, kinds_of
 
     experiment = variant.experiment
     (kind,) = kinds_of(experiment.workload)
     document = {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": syncline.__version__,
+        **results.versions(),
         "status": "complete",
         "seed": variant.seed,
         "assumptions": assumed,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from syncline.cli import export_timeline, options
+from syncline.cli import complete, export_timeline, options
 
 if TYPE_CHECKING:
     from syncline.schema.experiment import Experiment
@@ -26,7 +26,12 @@ GROUPS: Final = "groups.json"
 
 
 def export_trace(
-    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a study's name.")],
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT", help="An experiment file, or a study's name.", autocompletion=complete.experiments
+        ),
+    ],
     format_: Annotated[
         str | None,
         typer.Option(
@@ -293,12 +298,10 @@ def _print_document(
     began: float,
     more: Mapping[str, Any] = {},
 ) -> None:
-    import syncline
     from syncline import results
 
     document = {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": syncline.__version__,
+        **results.versions(),
         "status": "complete",
         "seed": variant.seed,
         "assumptions": [],

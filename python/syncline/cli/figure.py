@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from syncline.api import arguments
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.engine import Result
@@ -32,7 +32,12 @@ Out = Annotated[Path, typer.Option(metavar="DIR", help="The directory for the fi
 
 
 def figure(
-    file: Annotated[str, typer.Argument(metavar="FIGURE", help="A figure file, or the name of a packaged figure.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE", help="A figure file, or the name of a packaged figure.", autocompletion=complete.figures
+        ),
+    ],
     out: Out = Path("figures"),
     paper: Annotated[
         str | None,
@@ -153,7 +158,7 @@ class _Work:
 
     def simulate(self) -> bool:
         """Runs what is not finished; false if interrupted."""
-        from syncline import engine, estimate, runner
+        from syncline import engine, estimate, progress_display, runner
         from syncline.sweeps import journal, table
         from syncline.sweeps import run as sweeps
 
@@ -171,7 +176,7 @@ class _Work:
         options.warn(estimate.warning_of_many("the runs of the figure", each, self.threads), quiet=self.quiet)
         try:
             tasks = [(f"{run} {name}", partial(_one, (run, name), v)) for (run, name), v in self.runs.items()]
-            self.results |= dict(runner.concurrently(tasks, self.threads, runner.on_terminal(quiet=self.quiet)))
+            self.results |= dict(runner.concurrently(tasks, self.threads, progress_display.shown(quiet=self.quiet)))
         except KeyboardInterrupt:
             return False
         return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.schema.load import Study, Variant
@@ -15,7 +15,12 @@ if TYPE_CHECKING:
 
 
 def fit(
-    experiment: Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file with a model.")],
+    experiment: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXPERIMENT", help="An experiment file with a model.", autocompletion=complete.experiments
+        ),
+    ],
     set_: options.Set = None,
     every: Annotated[bool, typer.Option("--all", help="List those that do not fit as well.")] = False,
     json: options.AsJson = False,
@@ -47,14 +52,12 @@ def fit(
 
 def _document(study: Study, documents: list[dict[str, Any]]) -> str:
     """What fits, as one JSON document."""
-    import syncline
     from syncline import assumptions
-    from syncline.results import SCHEMA_VERSION, dumps
+    from syncline.results import dumps, versions
 
     return dumps(
         {
-            "schema_version": SCHEMA_VERSION,
-            "version": syncline.__version__,
+            **versions(),
             "status": "complete",
             "seed": 0,
             "assumptions": assumptions.of(study.variants),

@@ -179,12 +179,10 @@ def _imported(format_: str, files: list[str], asked: Asked) -> Imported:
 
 
 def _print_document(imported: Imported, written: dict[str, str], began: float) -> None:
-    import syncline
     from syncline import results
 
     document: dict[str, Any] = {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": syncline.__version__,
+        **results.versions(),
         "status": "complete",
         "seed": 0,
         "assumptions": imported.assumptions,

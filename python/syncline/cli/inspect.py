@@ -11,53 +11,43 @@ from typing import Annotated, Any
 
 import typer
 
-from syncline.cli import options
+from syncline.api import arguments
+from syncline.cli import complete, options
 
-Json = Annotated[bool, typer.Option("--json", help="Has no effect: a schema is always JSON.")]
+Json = Annotated[bool, typer.Option("--json", help="With --list, print one JSON document; a schema is always one.")]
 
 
 def schema(
     of: Annotated[
         str,
         typer.Argument(
-            metavar="experiment|sweep|search|figure|run|plan|graph|model", help="The format whose schema is printed."
+            metavar="NAME", help="What the schema is of; --list names all.", autocompletion=complete.schemas
         ),
     ] = "experiment",
-    json: Json = False,  # noqa: ARG001
+    listed: Annotated[bool, typer.Option("--list", help="Print the names of all schemas instead.")] = False,
+    json: Json = False,
 ) -> int:
-    """Print the JSON Schema of experiment, sweep, search or figure files (for editors), of the output of run --json, or
-    of plans (version 2 of syncline-plan).
+    """Print a JSON Schema: of files that commands read, for editors, or of documents that they print with --json.
 
     \b
-      syncline schema > experiment.schema.json
-      syncline schema sweep > sweep.schema.json
-      syncline schema run > run.schema.json
-      syncline schema plan > plan.schema.json
-      syncline schema graph > graph.schema.json
-      syncline schema model > model.schema.json
+      syncline schema > experiment.schema.json       also sweep, search, figure, plan, graph, model: files
+      syncline schema run > run.schema.json          what syncline run --json prints; so for every command,
+      syncline schema sweep-results                  with -results behind it where a file has the name
+      syncline schema errors                         what is wrong with an input, of any command with --json
+      syncline schema --list
     """
     from syncline.errors import command_line, did_you_mean, one_of
-    from syncline.figures import export as figure_export
-    from syncline.models import export as model_export
-    from syncline.results import dumps
-    from syncline.schedules import plan_form
-    from syncline.schema import documents, export, graph_file
-    from syncline.searches import file as search_file
-    from syncline.sweeps import export as sweep_export
+    from syncline.results import dumps, versions
+    from syncline.schema import catalogue
 
-    schemas = {
-        "experiment": export.json_schema,
-        "sweep": sweep_export.json_schema,
-        "search": search_file.json_schema,
-        "figure": figure_export.json_schema,
-        "run": documents.json_schema,
-        "plan": plan_form.json_schema,
-        "graph": graph_file.json_schema,
-        "model": model_export.json_schema,
-    }
-    if of not in schemas:
-        raise command_line("FILES", of, f"there are no such files{did_you_mean(of, schemas)}", one_of(schemas))
-    print(dumps(schemas[of]()))
+    if listed:
+        names = list(catalogue.SCHEMAS)
+        print(dumps({**versions(), "schemas": names}) if json else "\n".join(names))
+        return 0
+    if of not in catalogue.SCHEMAS:
+        message = f"there is no such schema{did_you_mean(of, catalogue.SCHEMAS)}"
+        raise command_line("NAME", of, message, one_of(catalogue.SCHEMAS))
+    print(dumps(catalogue.SCHEMAS[of]()))
     return 0
 
 
@@ -158,7 +148,7 @@ def _of_runs(directories: Sequence[Path], folders: Sequence[bool]) -> tuple[str,
     labels = compared.labels(directories)
     found: list[compared.Compared] = []
     for path, label in zip(directories, labels, strict=True):
-        run = options.collected(problems, partial(runs.read_directory, path)) if not problems else None
+        run = arguments.collected(problems, partial(runs.read_directory, path)) if not problems else None
         if run is None:
             continue
         if not run.document["runs"]:

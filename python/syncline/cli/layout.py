@@ -75,6 +75,11 @@ def show(table: Table, labels: int = 1) -> None:
         console.print(part)
 
 
+def fits(text: str) -> bool:
+    """Whether no line of a text is longer than those of the terminal."""
+    return _longest(text) <= shutil.get_terminal_size().columns
+
+
 def fitted(table: Table, labels: int, width: int) -> list[Table | Text]:
     """The table, without its title, in the first layout that is no wider than `width`."""
     columns = _columns(table)
@@ -129,13 +134,21 @@ def _block(table: Table, columns: Sequence[_Column], row: int, width: int) -> Te
     for column in columns:
         value = column.cells[row]
         if cell_len(column.heading) < indent and cell_len(value) <= width - indent:
-            lines.append(f"{column.heading:<{indent}}{value}")
+            lines.append(f"{column.heading}{' ' * (indent - cell_len(column.heading))}{value}")
         else:
             lines += [column.heading, *(f"  {piece}" for piece in _pieces(value, width - 2))]
     return Text("\n".join([*lines, ""]))
 
 
 def _pieces(text: str, room: int) -> list[str]:
-    """A text in lines of so many characters."""
-    room = max(1, room)
-    return [text[i : i + room] for i in range(0, len(text), room)] or [""]
+    """A text in lines of so many columns of a terminal, of which some characters take two."""
+    pieces: list[str] = [""]
+    width = 0
+    for character in text:
+        own = cell_len(character)
+        if width + own > room and pieces[-1]:
+            pieces.append("")
+            width = 0
+        pieces[-1] += character
+        width += own
+    return pieces

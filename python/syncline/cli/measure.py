@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 from syncline.errors import InputError, Problem, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ MOST_SAMPLES = 2**20
 def measure(
     models: Annotated[
         list[str] | None,
-        typer.Argument(metavar="MODEL|FILE...", help="Models by name, or model files."),
+        typer.Argument(metavar="MODEL|FILE...", help="Models by name, or model files.", autocompletion=complete.models),
     ] = None,
     device: Annotated[
         str, typer.Option(metavar="auto|cpu|cuda", help="The device; by default a GPU if PyTorch finds one.")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from syncline.api import arguments
+from syncline.cli import complete
 from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -56,7 +57,9 @@ Inflight = Annotated[int | None, typer.Option(help="The most chunks that an NPU 
 Endpoint = Annotated[
     str | None,
     typer.Option(
-        metavar="ideal|baseline|ace|switch-offload|streams", help="The endpoint model: what a message costs at an NPU."
+        metavar="ideal|baseline|ace|switch-offload|streams",
+        help="The endpoint model: what a message costs at an NPU.",
+        autocompletion=complete.endpoints,
     ),
 ]
 Algorithm = Annotated[
@@ -65,6 +68,7 @@ Algorithm = Annotated[
         metavar="NAME",
         help="ring, ring-unidirectional, direct, halving-doubling, double-binary-tree, one-hop-trees, in-switch, "
         "hierarchical, hierarchical-optimal, ace-4-phase, six-phase, themis, or auto: the fastest of them.",
+        autocompletion=complete.algorithms,
     ),
 ]
 Plan = Annotated[
@@ -74,7 +78,12 @@ Plan = Annotated[
         help="A plan in place of an algorithm: MSCCL XML, or JSON as syncline export writes it; it is verified first.",
     ),
 ]
-Backend = Annotated[str | None, typer.Option(metavar="analytical|flow|packet|ethernet", help="The network model.")]
+Backend = Annotated[
+    str | None,
+    typer.Option(
+        metavar="analytical|flow|packet|ethernet", help="The network model.", autocompletion=complete.backends
+    ),
+]
 Padding = Annotated[
     str | None, typer.Option(metavar="equal|none", help="Whether chunks are padded so that all blocks are equal.")
 ]
@@ -176,9 +185,9 @@ def warn(warning: str | None, *, quiet: bool) -> None:
 
 def settled(study: Study, *, quiet: bool = False) -> Study:
     """The study with algorithms chosen where that was left open."""
-    from syncline import choice, runner
+    from syncline import choice, progress_display
 
-    return choice.settled(study, runner.on_terminal(quiet=quiet))
+    return choice.settled(study, progress_display.shown(quiet=quiet))
 
 
 def forced(

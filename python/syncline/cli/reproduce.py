@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 from syncline.errors import InputError, command_line
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def reproduce(
         typer.Argument(
             metavar="[CLAIM|SOURCE]...",
             help="Names of claims, or the sources ace, ace1, tutorial, hoti and blink; by default all.",
+            autocompletion=complete.claims,
         ),
     ] = None,
     with_experiments: Annotated[
@@ -74,7 +75,7 @@ def reproduce(
     if write is not None:
         page.check(chosen)
 
-    from syncline import estimate, results, runner
+    from syncline import estimate, progress_display, results, runner
     from syncline.reproduction import confirm, sources
     from syncline.reproduction.kept import Kept
     from syncline.reproduction.runs import Runs, estimated
@@ -92,7 +93,7 @@ def reproduce(
     takes = estimated(lambda ahead: work(ahead, ahead), seed, kept)
     options.warn(estimate.warning_of_many("the claims", takes, threads), quiet=quiet)
     tasks = work(runs, confirming)
-    for _ in runner.concurrently(tasks, threads, runner.on_terminal(quiet=quiet)):
+    for _ in runner.concurrently(tasks, threads, progress_display.shown(quiet=quiet)):
         pass
     findings = sources.findings(selected, runs)
     tables_found = [experiments.table(experiment, runs) for experiment in chosen]

@@ -11,7 +11,7 @@ import typer
 
 from syncline.api import files
 from syncline.api.arguments import FLAGS
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,12 @@ Row = dict[str, Any]
 
 def search(
     file: Annotated[
-        str, typer.Argument(metavar="SEARCH", help="A search file: an experiment with the section search.")
+        str,
+        typer.Argument(
+            metavar="SEARCH",
+            help="A search file: an experiment with the section search.",
+            autocompletion=complete.searches,
+        ),
     ],
     set_: options.Set = None,
     out: Annotated[
@@ -117,17 +122,15 @@ def _page(out: Path, rows: Sequence[Row], about: Row) -> None:
 
 def _document(found: Found, rows: Sequence[Row]) -> dict[str, Any]:
     """The search as one JSON document."""
-    import syncline
     from syncline import assumptions
-    from syncline.results import SCHEMA_VERSION
+    from syncline.results import versions
     from syncline.searches import table
 
     said = table.about(found)
     statuses = [finding.status for finding in found.findings]
     return {
-        "schema_version": SCHEMA_VERSION,
+        **versions(),
         "kind": table.METADATA,
-        "version": syncline.__version__,
         "status": said["status"],
         "seed": 0,
         "assumptions": assumptions.of(found.search.bases),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from syncline.api import single
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.errors import Problem
@@ -24,6 +24,7 @@ Kind = Annotated[
     typer.Argument(
         metavar="KIND",
         help="all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, reduce, gather or scatter.",
+        autocompletion=complete.collectives,
     ),
 ]
 Topology = Annotated[
@@ -33,7 +34,9 @@ Topology = Annotated[
 Machine = Annotated[
     str | None,
     typer.Option(
-        metavar="M", help='A machine, such as dgx1v, dgx-h100 or gb200-nvl72, or a cluster: "dgx-a100(nodes=4)".'
+        metavar="M",
+        help='A machine, such as dgx1v, dgx-h100 or gb200-nvl72, or a cluster: "dgx-a100(nodes=4)".',
+        autocompletion=complete.machines,
     ),
 ]
 TopologyFile = Annotated[

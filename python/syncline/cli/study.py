@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.results import Document
     from syncline.rundir import RunDirectory
     from syncline.schema.load import Study
 
-Experiment = Annotated[str, typer.Argument(metavar="EXPERIMENT", help="An experiment file, or a study's name.")]
+Experiment = Annotated[
+    str,
+    typer.Argument(
+        metavar="EXPERIMENT", help="An experiment file, or a study's name.", autocompletion=complete.experiments
+    ),
+]
 
 
 def run(
@@ -77,7 +82,7 @@ def run(
     )
     settings = options.settings(set_, forced, problems, seed=seed, threads=threads, baseline=baseline)
 
-    from syncline import runner
+    from syncline import progress_display
     from syncline.api import simulate, sources
     from syncline.rundir import RunDirectory
 
@@ -89,7 +94,7 @@ def run(
         lambda *changes: sources.read_file(experiment, *changes),
         settings,
         None if out is None else to,
-        watch=runner.on_terminal(quiet=quiet),
+        watch=progress_display.shown(quiet=quiet),
         warn=lambda warning: options.warn(warning, quiet=quiet),
     )
     outcomes = finished.outcomes
@@ -136,10 +141,12 @@ def check(
     )
     settings = options.settings(set_, forced, problems, seed=seed)
 
-    from syncline import results, runner
+    from syncline import progress_display, results
     from syncline.api import simulate, sources
 
-    checked = simulate.check(lambda *changes: sources.read_file(experiment, *changes), settings, runner.on_terminal())
+    checked = simulate.check(
+        lambda *changes: sources.read_file(experiment, *changes), settings, progress_display.shown()
+    )
     if json:
         print(results.dumps(checked.document))
         return 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +27,12 @@ Resume = Annotated[
 
 
 def sweep(
-    file: Annotated[str, typer.Argument(metavar="SWEEP", help="A sweep file, or the name of a packaged sweep.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="SWEEP", help="A sweep file, or the name of a packaged sweep.", autocompletion=complete.sweeps
+        ),
+    ],
     set_: options.Set = None,
     out: Out = None,
     resume: Resume = False,

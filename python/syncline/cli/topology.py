@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import options
+from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.fabric.gpus import Gpu
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 Machine = Annotated[
     str | None,
     typer.Option(
-        metavar="M", help='A machine, such as dgx1v, dgx-h100 or gb200-nvl72, or a cluster: "dgx-a100(nodes=4)".'
+        metavar="M",
+        help='A machine, such as dgx1v, dgx-h100 or gb200-nvl72, or a cluster: "dgx-a100(nodes=4)".',
+        autocompletion=complete.machines,
     ),
 ]
 Gpus = Annotated[str | None, typer.Option(metavar="LIST", help="The GPUs that take part, such as 0,1,3 or 0-3,8-11.")]
@@ -134,7 +136,7 @@ def show_graph(graph: Graph, gpus: tuple[int, ...], gpu: Gpu | None = None, *, j
 
     if json:
         known = {} if gpu is None else {"hardware": description.gpu_document(gpu)}
-        print(results.dumps({"schema_version": results.SCHEMA_VERSION, **description.document(graph, gpus), **known}))
+        print(results.dumps({**results.versions(), **description.document(graph, gpus), **known}))
         return
     from syncline.cli import fabric_tables, tables
 
@@ -153,7 +155,7 @@ def _show_product(topology: Topology, *, json: bool) -> None:
     from syncline.topology import NAMES
 
     document: dict[str, Any] = {
-        "schema_version": results.SCHEMA_VERSION,
+        **results.versions(),
         "topology": str(topology),
         "npus": topology.npus,
         "links_per_npu": sum(d.links_per_npu for d in topology.dims),

@@ -52,7 +52,7 @@ def detect(
             raise command_line("--out", str(output), f"this cannot be written: {reason}") from None
     if json:
         document = {
-            "schema_version": results.SCHEMA_VERSION,
+            **results.versions(),
             "source": found.source,
             "gpus": list(found.gpus),
             "trees_links": found.links,

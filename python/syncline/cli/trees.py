@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from syncline.cli import hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
+from syncline.cli import complete, hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.cli.trees_compare import Case
@@ -37,7 +37,9 @@ def trees(
     collective: Annotated[
         str,
         typer.Option(
-            metavar="KIND", help="broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce."
+            metavar="KIND",
+            help="broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce.",
+            autocompletion=complete.collectives,
         ),
     ] = "broadcast",
     root: Annotated[
@@ -228,13 +230,13 @@ def _graph(machine: str | None, file: str | None) -> Graph:
 
 def _checked(collective: str, objective: str, links: str, size: str, threshold: str | None) -> Any:
     """The values of options, and what is wrong with them."""
-    from syncline import quantities
+    from syncline import collective_names, quantities
     from syncline.errors import command_line
     from syncline.treegen import choice, packing, question
 
     problems: list[Any] = []
+    collective = collective_names.chosen("--collective", collective, problems, tuple(packing.TASKS))
     for flag, value, accepted in (
-        ("--collective", collective, tuple(packing.TASKS)),
         ("--objective", objective, choice.OBJECTIVES),
         ("--links", links, (*question.LINKS, hybrid_trees.NAME)),
     ):

@@ -296,7 +296,7 @@ class Simulation:
 
 def _simulated(case: Case, simulation: Simulation, *, quiet: bool) -> tuple[Document | None, str | None]:
     """What `syncline collective` says of an algorithm, or of a plan in its place; or why it says nothing."""
-    from syncline import engine, estimate, results, runner
+    from syncline import engine, estimate, progress_display, results, runner
     from syncline.errors import InputError
 
     if case.ranks == 1:
@@ -315,7 +315,7 @@ def _simulated(case: Case, simulation: Simulation, *, quiet: bool) -> tuple[Docu
         if not quiet:
             expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
             options.warn(estimate.warning(simulation.algorithm, expected), quiet=False)
-        outcomes = runner.run_all(study.variants, 1, watch=runner.on_terminal(quiet=quiet))
+        outcomes = runner.run_all(study.variants, 1, watch=progress_display.shown(quiet=quiet))
         outcomes.raise_if_refused()
     except InputError as error:
         return None, "; ".join(problem.message for problem in error.problems)

@@ -87,11 +87,11 @@ class Case:
 
 def times(cases: Sequence[Case], ranks: int, constants: Constants) -> npt.NDArray[np.float64]:
     """Seconds of collectives of sizes, as the simulator has them."""
-    from syncline import engine, runner
+    from syncline import engine, progress_display, runner
     from syncline.errors import SimulationFailedError
 
     variants = [replace(_variant(case, ranks, constants), name=str(number)) for number, case in enumerate(cases)]
-    outcomes = runner.run_all(variants, watch=runner.on_terminal())
+    outcomes = runner.run_all(variants, watch=progress_display.shown())
     outcomes.raise_if_refused()
     for name, message in outcomes.failures:
         raise SimulationFailedError(f"{name}: {message}")

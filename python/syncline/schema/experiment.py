@@ -20,7 +20,7 @@ from pydantic import (
     model_validator,
 )
 
-from syncline import endpoints, networks, topology
+from syncline import collective_names, endpoints, networks, topology
 from syncline.endpoints import Endpoint, Transit
 from syncline.fabric import topologies
 from syncline.fabric.gpus import Precision
@@ -28,6 +28,8 @@ from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks import Network
 from syncline.schedules.planned import PlanFile
+from syncline.schema import algorithms
+from syncline.schema.algorithms import Algorithm
 from syncline.schema.fields import (
     Accepted,
     Count,
@@ -128,41 +130,14 @@ Plans = Annotated[
     WithJsonSchema({"anyOf": [_PATH, {"type": "array", "items": _PATH}, {"type": "null"}]}),
 ]
 
-Algorithm = Literal[
-    "ring",
-    "ring-unidirectional",
-    "direct",
-    "halving-doubling",
-    "double-binary-tree",
-    "one-hop-trees",
-    "in-switch",
-    "hierarchical",
-    "hierarchical-optimal",
-    "ace-4-phase",
-    "six-phase",
-    "themis",
-    "packed-trees",
-    "auto",
-]
-Kind = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"]
+Kind = collective_names.Collective
 
 
 class Collective(Section):
     """How collectives are carried out."""
 
-    algorithm: Algorithm = "six-phase"
-    """How ranks work together. `ring`: rings, along one dimension of a product after the other, or through the whole
-    group on other fabrics; `ring-unidirectional` is the same with `lanes: one`, whatever `lanes` says. `direct`: every
-    rank sends to every other at once. `halving-doubling`, `double-binary-tree`, `one-hop-trees`: on the whole group.
-    `in-switch`: switches reduce and copy, along one dimension after the other; needs the endpoint `switch-offload`.
-    Compositions over the dimensions of a product, or over the GPUs of a server and the servers: `hierarchical`: an
-    all-reduce in one dimension after the other, each with the algorithm that suits it; `ace-4-phase` and
-    `hierarchical-optimal`: reduce-scatter in the first dimension, all-reduce in the others, all-gather in the first;
-    `six-phase`: reduce-scatter in every dimension, then all-gather in reverse order; `themis`: the same, but each chunk
-    goes through the dimensions in the order that balances their load, and of the chunks that wait for a port the
-    shortest goes first; this needs some hundred chunks. `packed-trees`: spanning trees that use all links of a machine,
-    as `syncline trees` finds them. `auto`: tries these and takes the fastest."""
-    algorithms: dict[Kind, Algorithm] = Field(default={})
+    algorithm: Algorithm = Field(default="six-phase", description=algorithms.DESCRIPTION)
+    algorithms: Annotated[dict[Kind, Algorithm], collective_names.EACH_ONCE] = Field(default={})
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
     fastest one for that kind."""
     plan: Plans = ()
@@ -200,7 +175,7 @@ class Collective(Section):
     `packed-trees` the whole, which is cut into slices."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
-    chunks_of: dict[Kind, Count] = Field(default={})
+    chunks_of: Annotated[dict[Kind, Count], collective_names.EACH_ONCE] = Field(default={})
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
     """The most chunks that an NPU has in flight; an ACE has limits of its own instead."""

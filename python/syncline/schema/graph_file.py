@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, Protocol
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
+from syncline import collective_names
 from syncline.document import decode
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.fabric.allocation import AllocationError
@@ -31,7 +32,7 @@ MOST_PROBLEMS: Final = 50
 
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]] | str, Field(description="NPUs, as a list or as text: 0-3,8.")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Kind = Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"]
+Kind = collective_names.Collective
 
 
 class Members(Section):

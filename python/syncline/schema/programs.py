@@ -11,7 +11,8 @@ from typing import Final, get_args
 
 from syncline import facts
 from syncline.fabric.topologies import Wired
-from syncline.schema.experiment import DEFAULT_CHUNK, Algorithm, Collective, Experiment
+from syncline.schema.algorithms import Algorithm
+from syncline.schema.experiment import DEFAULT_CHUNK, Collective, Experiment
 from syncline.schema.packed import PACKED
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, kinds_of
 

@@ -131,7 +131,9 @@ def _type(body: Schema, name: str, sections: dict[str, str]) -> str:
         return f"Literal[{', '.join(repr(value) for value in body['enum'])}]"
     for key in ("anyOf", "oneOf"):
         if key in body:
-            return _union([_type(each, name, sections) for each in body[key]])
+            has_words = any("enum" in each for each in body[key])  # other spellings of words are for files alone
+            each_of = [each for each in body[key] if not (has_words and "pattern" in each)]
+            return _union([_type(each, name, sections) for each in each_of])
     kinds = body.get("type", [])
     return _union([_of_kind(kind, body, name, sections) for kind in ([kinds] if isinstance(kinds, str) else kinds)])
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlia
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from syncline import facts
+from syncline import collective_names, facts
 from syncline.errors import did_you_mean, one_of
 from syncline.fabric.gpus import WIDTHS, Precision
 from syncline.models import evaluate
@@ -317,9 +317,7 @@ class Load(Section):
 class CollectiveWorkload(Section):
     """A single collective of all NPUs, or of every group at once."""
 
-    collective: Literal[
-        "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"
-    ]
+    collective: collective_names.Collective
     """Which."""
     size: SizeOrZero
     """The full vector, as nccl-tests counts it: the larger of what a rank, or the root, sends and receives."""

@@ -28,7 +28,7 @@ from syncline.document import Mapping, Node, Scalar
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of
 from syncline.quantities import QuantityError
 from syncline.schema import explain, load, merge
-from syncline.schema.experiment import Algorithm
+from syncline.schema.algorithms import Algorithm
 from syncline.schema.load import Variant
 from syncline.schema.merge import Override
 from syncline.schema.parallel import Axis as OrderAxis

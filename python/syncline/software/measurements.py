@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from syncline import inputs
+from syncline import collective_names, inputs
 from syncline.document import read_text
 from syncline.errors import InputError, Problem, one_of, shown
 from syncline.software.wire import KINDS, bus_factor
@@ -41,21 +41,6 @@ _ALGORITHM: Final = re.compile(r"NCCL_ALGO\s*=\s*\"?'?([A-Za-z]+)")
 _NO_NVLS: Final = re.compile(r"NCCL_NVLS_ENABLE\s*=\s*0")
 _META: Final = re.compile(r"#\s*([a-z_]+)\s*:\s*(.*?)\s*$")
 _OPERATIONS: Final = frozenset({"sum", "prod", "max", "min", "avg", "none", "mulsum"})
-_NAMES: Final = {
-    "all_reduce": "all-reduce",
-    "allreduce": "all-reduce",
-    "reduce_scatter": "reduce-scatter",
-    "reducescatter": "reduce-scatter",
-    "all_gather": "all-gather",
-    "allgather": "all-gather",
-    "broadcast": "broadcast",
-    "reduce": "reduce",
-    "gather": "gather",
-    "scatter": "scatter",
-    "alltoall": "all-to-all",
-    "all_to_all": "all-to-all",
-    "sendrecv": "sendrecv",
-}
 _ALGORITHMS: Final = {"ring": "ring", "tree": "tree", "nvls": "nvls", "nvlstree": "nvls"}
 
 
@@ -135,7 +120,7 @@ class _Reader:
                 self._log_row(number, found)
         ranks = dict(self._ranks(lines))
         text = "\n".join(lines)
-        program = next((_NAMES[m[1]] for m in _PROGRAM.finditer(text) if m[1] in _NAMES), None)
+        program = next((kind for m in _PROGRAM.finditer(text) if (kind := kind_of(m[1])) is not None), None)
         self._finish("no row of nccl-tests is in it")
         algorithm, nvls = _algorithm(text)
         hosts = {host for host, _ in ranks.values()}
@@ -302,8 +287,8 @@ def _algorithm(text: str) -> tuple[str, bool]:
 
 def kind_of(text: str) -> str | None:
     """A collective as people write it: all-reduce, all_reduce or AllReduce."""
-    word = text.strip().casefold().replace("-", "_")
-    return _NAMES.get(word)
+    found = collective_names.settled(text, KINDS)
+    return found if found in KINDS else None
 
 
 def accepted_kinds() -> str:

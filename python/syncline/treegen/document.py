@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import syncline
 from syncline import results
 from syncline.fabric.graph import Graph
 from syncline.treegen import choice
@@ -21,8 +20,7 @@ def of(graph: Graph, asked: Question, chosen: Best, goal: Goal) -> dict[str, Any
     rate, found = packed.rate, bool(packed.trees or packed.stages)
     bound = packed.bound
     return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": syncline.__version__,
+        **results.versions(),
         "status": "complete",
         "seed": None,
         "fidelity": {"backend": None},

@@ -1,0 +1,171 @@
+"""`syncline init`: an experiment to start from, and the schema by which an editor completes and checks it."""
+
+from __future__ import annotations
+
+import json as json_text
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from syncline.cli import complete, options
+
+if TYPE_CHECKING:
+    from syncline.errors import Problem
+
+SCHEMA: Final = "experiment.schema.json"
+MODELINE: Final = f"# yaml-language-server: $schema={SCHEMA}\n"
+"""What ties a file to its schema in editors with the YAML language server: a path from the file, nothing is fetched."""
+MACHINE: Final = "dgx-a100(nodes=2, nic_rate=100Gb/s)"
+FASTER: Final = "dgx-a100(nodes=2, nic_rate=200Gb/s)"
+MODEL: Final = "bert-large"
+TEMPLATE: Final = Path(__file__).parents[1] / "template.yaml"
+_NAME: Final = re.compile(r"^name:.*$", re.MULTILINE)
+
+
+def init(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The experiment; NAME.yaml is written.")],
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="STUDY",
+            help="Begin with a study or an example, in place of the template.",
+            autocompletion=complete.experiments,
+        ),
+    ] = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="M",
+            help='The machine, such as dgx-h100 or "dgx-a100(nodes=4)", or a topology string.',
+            autocompletion=complete.machines,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="The model that is trained.", autocompletion=complete.models),
+    ] = None,
+    schema: Annotated[
+        bool, typer.Option("--schema/--no-schema", help=f"Write {SCHEMA} beside it, for editors.")
+    ] = True,
+    json: options.AsJson = False,
+    quiet: options.Quiet = False,
+) -> int:
+    """Write an experiment to start from, with comments; it runs at once, and shows exposed communication.
+
+    \b
+      syncline init my-cluster
+      syncline init my-cluster --machine "dgx-h100(nodes=4)" --model gpt2
+      syncline init mine --from ace/resnet50
+
+    Files that exist are never overwritten. The first line of the experiment names experiment.schema.json beside it, by
+    which editors with the YAML language server complete keys and mark errors, offline.
+    """
+    from syncline.errors import InputError
+
+    problems = _problems(name, from_, machine, model)
+    if problems:
+        raise InputError(problems)
+    file = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
+    text = _from_study(file, from_) if from_ is not None else _from_template(file, machine, model)
+    _check(text, file.parent, from_)
+    written = {"experiment": _new(file, (MODELINE if schema else "") + text)}
+    beside = file.with_name(SCHEMA)
+    kept = schema and beside.exists()
+    if schema and not kept:
+        from syncline import results
+        from syncline.schema import export
+
+        written["schema"] = _new(beside, results.dumps(export.json_schema()) + "\n")
+    if json:
+        from syncline import results
+
+        document = results.document([], seed=0, status="complete", warnings=[])
+        print(results.dumps(document | {"files": written}))
+    elif not quiet:
+        for path in written.values():
+            print(path)
+        print(f"run it with: syncline run {file}", file=sys.stderr)
+    if kept and not quiet:
+        print(f"{beside} is kept as it is", file=sys.stderr)
+    return 0
+
+
+def _problems(name: str, from_: str | None, machine: str | None, model: str | None) -> list[Problem]:
+    from syncline.errors import command_line
+    from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
+
+    found: list[Problem] = []
+    file = Path(name)
+    stem = file.name.removesuffix(".yaml").removesuffix(".yml")
+    if not re.fullmatch(NAME_PATTERN, stem):
+        found += command_line("NAME", name, "this is not a legal name", NAME_ACCEPTED).problems
+    elif not file.parent.is_dir():
+        found += command_line("NAME", name, "the folder of this file does not exist").problems
+    for flag, value in (("--machine", machine), ("--model", model)):
+        if from_ is not None and value is not None:
+            message = "--from says this; change it in the file"
+            found += command_line(flag, value, message, "one of the two").problems
+    return found
+
+
+def _from_template(file: Path, machine: str | None, model: str | None) -> str:
+    faster = f'  - name: twice-the-network\n    topology: "{FASTER}"\n' if machine is None else ""
+    values = {"PATH": str(file), "NAME": file.stem, "TOPOLOGY": _quoted(machine or MACHINE)}
+    values["MODEL"] = MODEL if model is None else _quoted(model)
+    text = TEMPLATE.read_text(encoding="utf-8").replace("@NETWORK@", faster)
+    for key, value in values.items():
+        text = text.replace(f"@{key}@", value)
+    return text
+
+
+def _quoted(text: str) -> str:
+    """A text as YAML."""
+    return json_text.dumps(text, ensure_ascii=False)
+
+
+def _from_study(file: Path, given: str) -> str:
+    from syncline import document, studies
+
+    path, label = studies.find(given)
+    text = document.read_text(path, label)
+    lines = [line for line in text.splitlines(keepends=True) if not line.startswith("# yaml-language-server")]
+    named, times = _NAME.subn(f"name: {file.stem}", "".join(lines), count=1)
+    head = f"# From {label}.\n"
+    return head + (named if times else f"name: {file.stem}\n{named}")
+
+
+def _check(text: str, folder: Path, from_: str | None) -> None:
+    """Refuses what would not run from its place. Raises [`InputError`] with what is wrong, by the flags that say it."""
+    from syncline import document
+    from syncline.errors import InputError
+    from syncline.schema import load
+
+    flags = {"topology": "--machine", "workload.model": "--model"} if from_ is None else {}
+    try:
+        load.load(document.read(text, "NAME"), "NAME", folder, (), ())
+    except InputError as error:
+        place = {"file": "command line", "line": None}
+        raise InputError(
+            replace(problem, **place, field=flags.get(problem.field, f"--from: {problem.field}"))  # type: ignore[arg-type]
+            for problem in error.problems
+        ) from None
+
+
+def _new(path: Path, text: str) -> str:
+    """Writes a file that is not there yet. Raises [`InputError`] where it is, or cannot be written."""
+    from syncline.errors import command_line
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise command_line("NAME", str(path), "this file exists, and is not overwritten", "another name") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise command_line("NAME", str(path), f"this cannot be written: {reason}") from None
+    return str(path)
