@@ -7,18 +7,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from syncline import engine, estimate, memory, results, rundir, runner
-from syncline.api import simulate
+from syncline.api import reruns, simulate
 from syncline.api.arguments import Settings, Spelling
+from syncline.api.reruns import Base, Planned
 from syncline.api.simulate import Read, Warn
 from syncline.engine import Result
 from syncline.errors import InputError, SimulationFailedError, did_you_mean, one_of
 from syncline.estimate import NOTICED_S
-from syncline.reasons import answer, limits, reruns
+from syncline.reasons import answer, entries, limits
 from syncline.reasons.answer import Reasons
-from syncline.reasons.reruns import Base, Planned
 from syncline.reasons.seen import Seen
 from syncline.results import Document
 from syncline.runner import Watch
@@ -26,8 +26,14 @@ from syncline.schema import load
 from syncline.schema.load import Study, Variant
 from syncline.text_units import duration
 
-FILE: Final = "explain.json"
-"""What explains a run, in its directory."""
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How an experiment is named on a command line."""
+
+    source: str
+    settings: Sequence[str] = ()
+    """Values of `--set`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +101,7 @@ def of_directory(directory: Path, systems: Sequence[str], spelling: Spelling, se
 def of_experiment(
     read: Read,
     settings: Settings,
-    source: str,
-    given: Sequence[str],
+    written: Written,
     systems: Sequence[str],
     spelling: Spelling,
     *,
@@ -124,15 +129,11 @@ def of_experiment(
     warnings = [*looked.study.warnings, *(f"{n}: {w}" for n in chosen for w in found[n].summary["warnings"])]
     summaries = {name: result.summary for name, result in found.items()}
     head = results.document(variants, seed=settings.seed, status="complete", warnings=warnings, seen=summaries)
-    command = _command(source, given, settings.seed)
-    return Subject(
-        looked.study.name, seen, looked.study, read, settings, command, head, results=tuple(found.values())
-    )
+    command = _command(written.source, written.settings, settings.seed)
+    return Subject(looked.study.name, seen, looked.study, read, settings, command, head, results=tuple(found.values()))
 
 
-def explain(
-    subject: Subject, *, what_if: bool, watch: Watch | None = None, warn: Warn | None = None
-) -> Explained:
+def explain(subject: Subject, *, what_if: bool, watch: Watch | None = None, warn: Warn | None = None) -> Explained:
     """Why the systems take as long as they do; with `what_if`, what would help, from reruns. On an interrupt what is
     known by then is returned.
     """
@@ -145,36 +146,40 @@ def explain(
         _announce(works, subject.settings.threads, warn)
         found, is_complete, more = reruns.run(works, subject.settings.threads, watch)
         ran += more
-    entries = []
+    systems = []
     for index, (name, each) in enumerate(reasons.items()):
         mine = found[index] if what_if else None
         entry = answer.entry(each, limits.decided(each.accounting, mine or ()), mine)
         for rerun in entry["what_if"] or ():
             flags = [flag for text in rerun["set"] for flag in ("--set", text)]
             rerun["command"] = shlex.join([*subject.command, *flags])
-        entries.append({**entry, "name": name})
+        systems.append(entry)
     document = {
         **subject.document,
         "status": "complete" if is_complete else "partial",
         "name": subject.name,
         "what_if": what_if,
-        "systems": entries,
+        "systems": systems,
         "cost": results.cost(time.monotonic() - began, ran),
     }
     return Explained(subject, reasons, document, is_complete)
 
 
 def keep(explained: Explained) -> Path | None:
-    """Writes the document into the directory of the run, and the report with it; nothing for what is no directory."""
+    """Writes what reruns told into the directory of the run, beside what is known of its other systems, and the report
+    with it; nothing where there were no reruns, or for what is no directory.
+    """
     from syncline.api import runs
     from syncline.api.arguments import FLAGS
 
     directory = explained.subject.directory
-    if directory is None:
+    if directory is None or not explained.document["what_if"]:
         return None
-    rundir.write(directory / FILE, results.dumps(explained.document) + "\n")
+    known = entries.kept(directory) | {entry["name"]: entry for entry in explained.document["systems"]}
+    whole = explained.document | {"systems": list(known.values())}
+    rundir.write(directory / rundir.EXPLAINED, results.dumps(whole) + "\n")
     rundir.write(directory / "report.html", runs.page(runs.read_directory(directory), None, FLAGS))
-    return directory / FILE
+    return directory / rundir.EXPLAINED
 
 
 def _work(subject: Subject, seen: Seen) -> tuple[Base, list[Planned]]:

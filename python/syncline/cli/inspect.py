@@ -17,13 +17,14 @@ def schema(
     of: Annotated[
         str,
         typer.Argument(
-            metavar="experiment|sweep|search|figure|run|plan|graph|model", help="The format whose schema is printed."
+            metavar="experiment|sweep|search|figure|run|explain|diff|plan|graph|model",
+            help="The format whose schema is printed.",
         ),
     ] = "experiment",
     json: Json = False,  # noqa: ARG001
 ) -> int:
-    """Print the JSON Schema of experiment, sweep, search or figure files (for editors), of the output of run --json, or
-    of plans (version 2 of syncline-plan).
+    """Print the JSON Schema of experiment, sweep, search or figure files (for editors), of what run, explain and diff
+    print with --json, or of plans (version 2 of syncline-plan).
 
     \b
       syncline schema > experiment.schema.json
@@ -38,7 +39,7 @@ def schema(
     from syncline.models import export as model_export
     from syncline.results import dumps
     from syncline.schedules import plan_form
-    from syncline.schema import documents, export, graph_file
+    from syncline.schema import answers, documents, export, graph_file
     from syncline.searches import file as search_file
     from syncline.sweeps import export as sweep_export
 
@@ -48,6 +49,8 @@ def schema(
         "search": search_file.json_schema,
         "figure": figure_export.json_schema,
         "run": documents.json_schema,
+        "explain": answers.explain_schema,
+        "diff": answers.diff_schema,
         "plan": plan_form.json_schema,
         "graph": graph_file.json_schema,
         "model": model_export.json_schema,

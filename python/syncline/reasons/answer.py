@@ -82,6 +82,7 @@ def entry(reasons: Reasons, limit: Limit, reruns: Sequence[Rerun] | None) -> Doc
     """A system in the document of `explain`. Of the path, `_ps` are exact and add up to `total_ps`."""
     seen = reasons.seen
     total = seen.total_ps
+    ends = [row["completed_ps"] for row in seen.rows("collectives")]
     return {
         "name": seen.name,
         "iteration_time_s": seen.entry["iteration_time_s"],
@@ -90,6 +91,8 @@ def entry(reasons: Reasons, limit: Limit, reruns: Sequence[Rerun] | None) -> Doc
         "total_ps": total,
         "critical_path": [_part(part, total, seen.iterations) for part in reasons.parts],
         "limit": dict(limits.as_entry(limit)),
+        "collectives": len(ends),
+        "in_flight_at_end": sum(end is None for end in ends),
         "network_is_idle": limits.network_is_idle(limit, reruns or ()),
         "evidence": reasons.usage.rows(),
         "what_if": None if reruns is None else [_rerun(rerun) for rerun in ranked(reruns)],

@@ -9,9 +9,11 @@ experiments, so that whoever pastes a setting gets what was reported.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Final, Literal
 
 from syncline import choice
@@ -83,12 +85,15 @@ def of(experiment: Experiment, *, timeouts: bool) -> list[Change]:
 
 def settings_text(settings: Sequence[tuple[str, Plain]], prefix: str) -> list[str]:
     """Settings as `--set` takes them; `prefix` leads to the system within its file, as in `variants.ACE.`."""
-    return [f"{prefix}{path}={_text(value)}" for path, value in settings]
+    return [f"{prefix}{path}={text(value)}" for path, value in settings]
 
 
-def _text(value: Plain) -> str:
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{key}: {_text(entry)}" for key, entry in value.items()) + "}"
+def text(value: Plain) -> str:
+    """A value as it is written after `PATH=`."""
+    if isinstance(value, dict | list):
+        return json.dumps(value)
+    if isinstance(value, bool) or value is None:
+        return json.dumps(value)
     return str(value)
 
 
@@ -134,7 +139,7 @@ def _of_links(experiment: Experiment) -> Iterator[Change]:
             whole = Topology(tuple(replace(dim, rate=2 * dim.rate) for dim in dims))
             yield _topology("twice the rate of all links", ALL_LINKS, whole)
         if experiment.slow_links:
-            yield _relief("no slow links", link("slow_links"), ("slow_links", "[]"))
+            yield _relief("no slow links", link("slow_links"), ("slow_links", []))
     elif topology.file is None:
         yield from _of_wired_links(topology)
 
@@ -148,7 +153,7 @@ def _of_wired_links(topology: Wired) -> Iterator[Change]:
             rate = 2 * (cluster.nic_rate or cluster.machine.nic_rate)
             yield _topology("twice the rate of the NICs", link(NIC_LINKS), replace(cluster, nic_rate=rate))
             if cluster.oversubscription != 1:
-                fairer = replace(cluster, oversubscription=1)
+                fairer = replace(cluster, oversubscription=Fraction(1))
                 yield _topology("no oversubscription", link(NIC_LINKS), fairer)
         return
     rates = [match for match in _PARAMETER.finditer(name) if match[1].endswith("rate")]

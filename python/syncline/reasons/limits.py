@@ -89,8 +89,12 @@ def _busy(found: Usage) -> Iterator[tuple[str, float, str]]:
 
 def _by_room(experiment: Experiment, found: Usage, busy: Sequence[tuple[str, float, str]]) -> tuple[str, str]:
     """The limit where nothing is busy all the time: room for chunks, or latency."""
-    most = f"the busiest is {busy[0][0]} with {percent(busy[0][1])}; " if busy else ""
-    idle = f"nothing is busy throughout ({most.rstrip('; ')}), and " if busy else ""
+    most = (
+        f"{busy[0][2].replace(' is busy', '').replace(' are busy', '')} most, with {percent(busy[0][1])}"
+        if busy
+        else ""
+    )
+    idle = f"nothing is busy throughout ({most}), and " if busy else ""
     if experiment.endpoint.has_own_window:
         waits = found.waited_for
         full = [each for each in found.fsms if each.peak >= each.fsms and each.busy >= BUSY]
@@ -104,7 +108,10 @@ def _by_room(experiment: Experiment, found: Usage, busy: Sequence[tuple[str, flo
             return changes.SRAM, f"{idle}chunks wait for SRAM, of which {name} holds up to {percent(held)} of its part"
     limit = experiment.collective.inflight
     if not experiment.endpoint.has_own_window and found.backlog > 0.5 and found.most_in_flight >= limit:
-        return changes.IN_FLIGHT, f"{idle}{found.in_flight:.1f} of at most {limit} chunks are in flight while others wait"
+        return (
+            changes.IN_FLIGHT,
+            f"{idle}{found.in_flight:.1f} of at most {limit} chunks are in flight while others wait",
+        )
     return changes.LATENCY, f"{idle}{found.in_flight:.1f} chunks are in flight and none waits to be"
 
 
@@ -132,7 +139,7 @@ def network_is_idle(limit: Limit, reruns: Sequence[Rerun]) -> str | None:
     if not links or any(abs(r.gain or 0.0) >= NOTICED for r in links):
         return None
     widest = max(links, key=lambda r: r.change.limit == changes.ALL_LINKS)
-    rest = "" if limit.name == NOTHING else f": {limit.name} limits it"
+    rest = "" if limit.name == NOTHING else f"; what limits it is {limit.name}"
     return (
         f"the time does not react to the network: {widest.change.label} changes it by "
         f"{percent(abs(widest.gain or 0.0))}{rest}"

@@ -1,7 +1,7 @@
 """How busy everything was while there was communication: the evidence for what limits a run.
 
-All shares are of the time in which the traced NPU had chunks in flight, not of the run: links that idle while nothing is
-to be sent are no sign of anything.
+All shares are of the time in which the traced NPU had chunks in flight, not of the run: links that idle while nothing
+is to be sent are no sign of anything.
 """
 
 from __future__ import annotations

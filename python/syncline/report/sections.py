@@ -169,10 +169,10 @@ def _compared(study: Study) -> list[tuple[Column, Callable[[Variant], str]]]:
     return found
 
 
-def why_section(study: Study) -> str:
-    """Which collectives are waited for, and which resources their messages wait for."""
+def why_section(study: Study, reasons: str = "") -> str:
+    """The `reasons` that are known, which collectives are waited for, and which resources their messages wait for."""
     body = "".join(f"<li>{html_text(s)}</li>" for s in cause(study))
-    body = f'<ul class="causes">{body}</ul>' if body else ""
+    body = reasons + (f'<ul class="causes">{body}</ul>' if body else "")
     if study.is_training:
         body += "<h3>Exposed time by collective</h3>" + exposure_table(study)
     body += "<h3>Waiting for resources</h3>" + resource_table(study)

@@ -26,13 +26,13 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Status = Literal["complete", "partial"]
 
 
-class _Part(BaseModel):
+class Part(BaseModel):
     """A mapping of a document; what is not known stays in it."""
 
     model_config = ConfigDict(strict=True, extra="allow", use_attribute_docstrings=True)
 
 
-class Fidelity(_Part):
+class Fidelity(Part):
     """How finely was simulated."""
 
     backend: str | None = None
@@ -46,7 +46,7 @@ class Fidelity(_Part):
     packet_bytes: Count = None
 
 
-class Exposure(_Part):
+class Exposure(Part):
     """Time that compute waited for a collective."""
 
     layer: str | None = None
@@ -54,7 +54,7 @@ class Exposure(_Part):
     exposed_s: Amount = None
 
 
-class Network(_Part):
+class Network(Part):
     """What the network carried."""
 
     bytes_sent_per_npu: Amount = None
@@ -101,7 +101,7 @@ class Network(_Part):
     flow_rtt_p99_s: Amount = None
 
 
-class Resource(_Part):
+class Resource(Part):
     """A resource of the endpoints, over all NPUs."""
 
     resource: str | None = None
@@ -112,7 +112,7 @@ class Resource(_Part):
     served: Count = None
 
 
-class Phase(_Part):
+class Phase(Part):
     """FSMs of an ACE by phase."""
 
     phase: str | None = None
@@ -120,7 +120,7 @@ class Phase(_Part):
     fsm_peak: Count = None
 
 
-class Partition(_Part):
+class Partition(Part):
     """A partition of an engine's SRAM, or of a switch's memory."""
 
     phase: str | None = None
@@ -128,7 +128,7 @@ class Partition(_Part):
     peak_bytes: Count = None
 
 
-class Breakdown(_Part):
+class Breakdown(Part):
     """Where a chunk and its messages spent their time, as means."""
 
     chunks: Count = None
@@ -139,7 +139,7 @@ class Breakdown(_Part):
     network_s: Amount = None
 
 
-class Endpoint(_Part):
+class Endpoint(Part):
     """What the endpoints did, over all NPUs."""
 
     memory_read_bytes: Amount = None
@@ -156,7 +156,7 @@ class Endpoint(_Part):
     breakdown: Breakdown | None = None
 
 
-class CostModel(_Part):
+class CostModel(Part):
     """What an ACE costs, as synthesised."""
 
     of: str | None = None
@@ -170,7 +170,7 @@ class CostModel(_Part):
     collectives_per_s_per_mm2: Amount = None
 
 
-class Hardware(_Part):
+class Hardware(Part):
     """What the NPUs are."""
 
     npu: str | None = None
@@ -191,7 +191,7 @@ class Hardware(_Part):
     """All of it in a line."""
 
 
-class NpuClass(_Part):
+class NpuClass(Part):
     """What the NPUs of a class did over all iterations, as the slowest of them has it. Times add up to `total_s`."""
 
     name: str
@@ -206,7 +206,7 @@ class NpuClass(_Part):
     drain_s: Amount = None
 
 
-class Job(_Part):
+class Job(Part):
     """A job among several."""
 
     name: str
@@ -218,7 +218,7 @@ class Job(_Part):
     """The time beside the others over the time alone."""
 
 
-class Run(_Part):
+class Run(Part):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
     name: Name
@@ -287,14 +287,14 @@ class Run(_Part):
     warnings: list[str] = []
 
 
-class Failure(_Part):
+class Failure(Part):
     """A variant whose simulation failed."""
 
     name: str
     message: str
 
 
-class Cost(_Part):
+class Cost(Part):
     """What the computation took on the machine: all that differs between two runs of the same input."""
 
     wall_time_s: Amount = None
@@ -305,7 +305,7 @@ class Cost(_Part):
     packet_hops: Count = None
 
 
-class RunDocument(_Part):
+class RunDocument(Part):
     """What `syncline run --json` prints, and `summary.json` of a run directory."""
 
     schema_version: Annotated[int, Field(ge=1)]
@@ -331,7 +331,7 @@ class RunDocument(_Part):
     cost: Cost | None = None
 
 
-class Manifest(_Part):
+class Manifest(Part):
     """`manifest.json` of a run directory."""
 
     kind: Literal["syncline run"]
@@ -346,7 +346,7 @@ class Manifest(_Part):
     """Those that are finished; each has a directory."""
 
 
-class SweepTable(_Part):
+class SweepTable(Part):
     """What the table of a sweep says about itself, in its metadata."""
 
     name: str
