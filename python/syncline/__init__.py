@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncline.api.collectives import Collective, collective
+    from syncline.api.differences import Difference, diff
     from syncline.api.experiment import Experiment
+    from syncline.api.explanations import Explanation, explain
     from syncline.api.runs import Run, read
     from syncline.api.schedules import Verification, verify
     from syncline.api.study import Check, Study, check, load, run
@@ -32,7 +34,9 @@ __all__ = [
     "CancelledError",
     "Check",
     "Collective",
+    "Difference",
     "Experiment",
+    "Explanation",
     "InputError",
     "Problem",
     "Run",
@@ -46,6 +50,8 @@ __all__ = [
     "__version__",
     "check",
     "collective",
+    "diff",
+    "explain",
     "load",
     "read",
     "run",
@@ -57,7 +63,9 @@ _MODULES = {
     "CancelledError": "errors",
     "Check": "api.study",
     "Collective": "api.collectives",
+    "Difference": "api.differences",
     "Experiment": "api.experiment",
+    "Explanation": "api.explanations",
     "InputError": "errors",
     "Problem": "errors",
     "Run": "api.runs",
@@ -70,6 +78,8 @@ _MODULES = {
     "Verification": "api.schedules",
     "check": "api.study",
     "collective": "api.collectives",
+    "diff": "api.differences",
+    "explain": "api.explanations",
     "load": "api.study",
     "read": "api.runs",
     "run": "api.study",

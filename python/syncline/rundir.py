@@ -8,6 +8,7 @@
     <variant>/trace.json        Chrome trace events; trace.json.gz or trace.pftrace (Perfetto) where that is asked for
     <variant>/pcap/*.pcap       what left by ports that are captured
     report.html
+    explain.json                the document of `syncline explain`, if that was asked
 
 Every file is written beside its place and moved there, a variant's directory as a whole. What is readable is
 complete; an interrupted run has `status: partial` and the variants that were finished.
@@ -49,6 +50,8 @@ MANIFEST: Final = "manifest.json"
 RESOLVED: Final = "experiment.resolved.yaml"
 """Every variant as it was run."""
 KIND: Final = "syncline run"
+EXPLAINED: Final = "explain.json"
+"""What `syncline explain` found of the run, if it was asked."""
 
 
 @dataclass(slots=True)
@@ -120,13 +123,15 @@ class RunDirectory:
 
     def close(self, document: Document, tables: Mapping[str, dict[str, pa.Table]]) -> None:
         """Writes what is about the whole run."""
+        from syncline.reasons import entries as explain
         from syncline.report import html
         from syncline.treegen import of_runs
 
         self._prepare()
         write(self.path / "summary.json", dumps(document) + "\n")
         trees = of_runs.sections(variant for variant in self.study.variants if variant.name in tables)
-        write(self.path / "report.html", html.build(document, dict(tables), self.command, trees))
+        explained = explain.entries(document, tables, self.study.variants)
+        write(self.path / "report.html", html.build(document, dict(tables), self.command, trees, explained))
         self._write_manifest(document["status"])
 
     def leave(self) -> None:
@@ -144,7 +149,7 @@ class RunDirectory:
             shutil.rmtree(leftover, ignore_errors=True)
         for name in (_manifest(self.path) or {}).get("variants", []):
             shutil.rmtree(self.path / name, ignore_errors=True)
-        for name in ("summary.json", "report.html"):
+        for name in ("summary.json", "report.html", EXPLAINED):
             with suppress(FileNotFoundError):
                 (self.path / name).unlink()
         self._write_manifest("partial")
@@ -244,7 +249,7 @@ def read(path: Path) -> tuple[Document, dict[str, dict[str, pa.Table]], str]:
 
     Raises [`InputError`] with every file and field that is not what a run writes.
     """
-    if not _is_run(path):
+    if not is_run(path):
         raise _refused(path, "this is not the directory of a run", "a directory that run --out has written")
     problems: list[Problem] = []
     manifest = _document(path / MANIFEST, documents.Manifest, problems)
@@ -278,7 +283,7 @@ def _tables(folder: Path) -> list[Path]:
         return []
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
     """Whether a run has been written here, even if its manifest is damaged by now."""
     try:
         return path.is_dir() and (path / MANIFEST).is_file()

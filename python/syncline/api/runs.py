@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, fields
 from functools import cached_property
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from syncline.api.simulate import Finished
+    from syncline.schema.load import Variant
 
 REQUIRED: Final = tuple(f.name for f in fields(System) if f.default is MISSING and f.default_factory is MISSING)
 """What every document says of a system."""
@@ -206,26 +207,28 @@ def page(run: Run, baseline: str | None, spelling: Spelling) -> str:
             message = f"there is no such variant{did_you_mean(baseline, names)}"
             raise InputError([spelling.problem("baseline", baseline, message, one_of(names))])
         document = document | {"baseline": baseline}
-    return html.build(document, run._tables, run._command, _trees(run))
-
-
-def _trees(run: Run) -> str:
-    """Sections on the trees of a run; of one that was read they are found again from what was run, and none where that
-    cannot be read.
-    """
-    from syncline.schema import load
+    from syncline.reasons import entries
     from syncline.treegen import of_runs
 
+    variants = _variants(run)
+    trees = of_runs.sections(variant for variant in variants if variant.name in run._tables)
+    known = {} if run.directory is None else entries.kept(run.directory)
+    explained = entries.entries(document, run._tables, variants, known)
+    return html.build(document, run._tables, run._command, trees, explained)
+
+
+def _variants(run: Run) -> Sequence[Variant]:
+    """What was run; of a run that was read it is read again, and nothing where that cannot be read."""
+    from syncline.schema import load
+
     if run._finished is not None:
-        variants = run._finished.study.variants
-    else:
-        assert run.directory is not None
-        path = run.directory / RESOLVED
-        try:
-            variants = load.load_file(path, str(path)).variants
-        except InputError:
-            return ""
-    return of_runs.sections(variant for variant in variants if variant.name in run._tables)
+        return run._finished.study.variants
+    assert run.directory is not None
+    path = run.directory / RESOLVED
+    try:
+        return load.load_file(path, str(path)).variants
+    except InputError:
+        return ()
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from syncline.cli import (
     calibrate,
     collective,
     completion,
+    diff,
+    explain,
     export,
     export_trace,
     figure,
@@ -51,6 +53,8 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline list machines                            what there is by name
   syncline run ace/resnet50 --out runs/resnet50     five systems, with a report
   syncline run my.yaml --set training.iterations=4  an experiment of your own
+  syncline explain runs/resnet50                    what limits each of them, and what would help
+  syncline diff runs/before runs/after              where the time of two runs differs
   syncline sweep ace/design-space --out space.parquet   every combination of values
   syncline figure ace/fig11 --out figures           simulates and draws a published figure
   syncline fit gpt.yaml                             which divisions of a model fit into memory
@@ -78,6 +82,8 @@ app.command("init")(init.init)
 app.command("list")(listing.names)
 app.command("run")(study.run)
 app.command("check")(study.check)
+app.command("explain")(explain.explain)
+app.command("diff")(diff.diff)
 app.command("sweep")(sweep.sweep)
 app.command("figure")(figure.figure)
 app.command("fit")(fit.fit)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import details, sections, transport
+from . import details, sections, transport, why
 from .markup import Charts
 from .page import Around, whole
 from .study import Study, Table, mapping, read, texts
+from .why import Entry
 
 
 def build(
@@ -16,26 +17,28 @@ def build(
     variants: Mapping[str, Mapping[str, Table]],
     command: str,
     trees: str = "",
+    explained: Sequence[Entry] = (),
 ) -> str:
     """The page of a study.
 
     `document` is the JSON document of `run`; `variants` are the tables (`pyarrow.Table` by name) of
-    each variant by its name; `command` is what reproduces the study; `trees` are sections on packed trees.
+    each variant by its name; `command` is what reproduces the study; `trees` are sections on packed trees;
+    `explained` is what `explain` says of the variants.
     """
     study = read(document, variants)
     figures: Charts = {}
-    *found, facts = page_sections(study, figures, command)
+    *found, facts = page_sections(study, figures, command, explained)
     body = "\n".join([*found, *filter(None, [trees]), facts])
     return page(study, body, figures)
 
 
-def page_sections(study: Study, figures: Charts, command: str) -> list[str]:
+def page_sections(study: Study, figures: Charts, command: str, explained: Sequence[Entry] = ()) -> list[str]:
     """The sections in the order in which people ask; charts are added to `figures`."""
     best = study.ranked[0] if study.ranked else None
     chosen = next((i for i, v in enumerate(study.variants) if v is best), 0)
     found = [
         sections.headline_section(study, figures),
-        sections.why_section(study),
+        sections.why_section(study, why.reasons(explained)),
         sections.utilisation_section(study, figures),
         transport.transport_section(study, figures, chosen),
         details.layers_section(study, chosen),

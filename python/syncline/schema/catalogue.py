@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from syncline.schema import documents, printed, printed_fabrics
+from syncline.schema import answers, documents, printed, printed_fabrics
 
 Schema = dict[str, Any]
 
@@ -65,6 +65,8 @@ FILES: Final[dict[str, Callable[[], Schema]]] = {
 DOCUMENTS: Final[dict[str, tuple[str, type[documents.Part]]]] = {
     "run": ("run", documents.RunDocument),
     "check": ("check", printed.CheckDocument),
+    "explain": ("explain", answers.ExplainDocument),
+    "diff": ("diff", answers.DiffDocument),
     "fit": ("fit", printed.FitDocument),
     "search-results": ("search", printed.SearchDocument),
     "sweep-results": ("sweep", printed.SweepDocument),

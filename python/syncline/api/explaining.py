@@ -1,0 +1,240 @@
+"""Explaining a run, for programs and for the command line alike: raises and returns, and prints nothing."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from syncline import engine, estimate, memory, results, rundir, runner
+from syncline.api import reruns, simulate
+from syncline.api.arguments import Settings, Spelling
+from syncline.api.reruns import Base, Planned
+from syncline.api.simulate import Read, Warn
+from syncline.engine import Result
+from syncline.errors import InputError, SimulationFailedError, did_you_mean, one_of
+from syncline.estimate import NOTICED_S
+from syncline.reasons import answer, entries, limits
+from syncline.reasons.answer import Reasons
+from syncline.reasons.seen import Seen
+from syncline.results import Document
+from syncline.runner import Watch
+from syncline.schema import load
+from syncline.schema.load import Study, Variant
+from syncline.text_units import duration
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How an experiment is named on a command line."""
+
+    source: str
+    settings: Sequence[str] = ()
+    """Values of `--set`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is explained or compared: systems that were simulated, with their experiments."""
+
+    name: str
+    seen: Mapping[str, Seen]
+    study: Study
+    read: Read
+    settings: Settings
+    command: tuple[str, ...]
+    """What runs it again."""
+    document: Document
+    """What every document begins with."""
+    directory: Path | None = None
+    results: tuple[Result, ...] = field(default=(), repr=False)
+
+    def variant(self, name: str) -> Variant:
+        """The experiment of a system."""
+        return next(variant for variant in self.study.variants if variant.name == name)
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """What came of explaining."""
+
+    subject: Subject
+    reasons: Mapping[str, Reasons]
+    document: Document
+    """The document of `explain --json`."""
+    is_complete: bool
+
+
+def of_directory(directory: Path, systems: Sequence[str], spelling: Spelling, settings: Settings) -> Subject:
+    """A run that was written into a directory. Raises [`InputError`]."""
+    if settings.problems:
+        raise InputError(settings.problems)
+    if settings.overrides or settings.forced:
+        message = "a run that is finished cannot be changed"
+        accepted = f"no settings, or {directory / rundir.RESOLVED} in place of the directory"
+        raise InputError([spelling.problem("set", None, message, accepted)])
+    document, tables, _ = rundir.read(directory)
+    path = directory / rundir.RESOLVED
+
+    def read(overrides: Any, forced: Any) -> Study:
+        return load.load_file(path, str(path), overrides, forced)
+
+    entries = {str(entry["name"]): entry for entry in document["runs"] if entry["name"] in tables}
+    chosen = _chosen(list(entries), systems, spelling)
+    seed = int(document.get("seed") or 0)
+    settings = replace(settings, seed=seed)
+    study = settings.loaded(read)
+    known = [variant.name for variant in study.variants]
+    if missing := [name for name in chosen if name not in known]:
+        message = f"{path} has no variant of this name"
+        raise InputError([spelling.problem("system", name, message, one_of(known)) for name in missing])
+    seen = {name: Seen(entries[name], tables[name]) for name in chosen}
+    heads = ("schema_version", "version", "status", "seed", "assumptions", "warnings", "fidelity")
+    head = {key: document.get(key) for key in heads} | {"status": "complete"}
+    name = str(document.get("name") or study.name)
+    return Subject(name, seen, study, read, settings, _command(str(path), (), seed), head, directory)
+
+
+def of_experiment(
+    read: Read,
+    settings: Settings,
+    written: Written,
+    systems: Sequence[str],
+    spelling: Spelling,
+    *,
+    watch: Watch | None = None,
+    warn: Warn | None = None,
+) -> Subject:
+    """Simulates an experiment, or some systems of it, with the slowest NPU of each traced.
+
+    Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if a simulation fails, and
+    `KeyboardInterrupt`.
+    """
+    looked = simulate.look(read, settings, watch)
+    chosen = _chosen([v.name for v in looked.study.variants], systems, spelling)
+    variants = [variant for variant in looked.study.variants if variant.name in chosen]
+    expected = {v.name: each for v, each in zip(looked.study.variants, looked.estimates(), strict=True)}
+    for name in chosen:
+        if warn is not None and (text := estimate.warning(name, expected[name])) is not None:
+            warn(text)
+    threads = memory.at_once(settings.threads, (expected[n].memory_bytes for n in chosen), settings.memory_limit)
+    found = dict(_simulated(variants, threads, watch))
+    again = [_traced(v, found[v.name]) for v in variants]
+    found |= dict(_simulated([variant for variant in again if variant is not None], threads, watch))
+    entries = {v.name: results.run_entry(v, found[v.name]) for v in variants}
+    seen = {name: Seen(entry, found[name].tables) for name, entry in entries.items()}
+    warnings = [*looked.study.warnings, *(f"{n}: {w}" for n in chosen for w in found[n].summary["warnings"])]
+    summaries = {name: result.summary for name, result in found.items()}
+    head = results.document(variants, seed=settings.seed, status="complete", warnings=warnings, seen=summaries)
+    command = _command(written.source, written.settings, settings.seed)
+    return Subject(looked.study.name, seen, looked.study, read, settings, command, head, results=tuple(found.values()))
+
+
+def explain(subject: Subject, *, what_if: bool, watch: Watch | None = None, warn: Warn | None = None) -> Explained:
+    """Why the systems take as long as they do; with `what_if`, what would help, from reruns. On an interrupt what is
+    known by then is returned.
+    """
+    began = time.monotonic()
+    reasons = {name: answer.of(seen, subject.variant(name).experiment) for name, seen in subject.seen.items()}
+    found: list[list[limits.Rerun]] = []
+    is_complete, ran = True, list(subject.results)
+    if what_if:
+        works = [_work(subject, seen) for seen in subject.seen.values()]
+        _announce(works, subject.settings.threads, warn)
+        found, is_complete, more = reruns.run(works, subject.settings.threads, watch)
+        ran += more
+    systems = []
+    for index, each in enumerate(reasons.values()):
+        mine = found[index] if what_if else None
+        entry = answer.entry(each, limits.decided(each.accounting, mine or ()), mine)
+        for rerun in entry["what_if"] or ():
+            flags = [flag for text in rerun["set"] for flag in ("--set", text)]
+            rerun["command"] = shlex.join([*subject.command, *flags])
+        systems.append(entry)
+    document = {
+        **subject.document,
+        "status": "complete" if is_complete else "partial",
+        "name": subject.name,
+        "what_if": what_if,
+        "systems": systems,
+        "cost": results.cost(time.monotonic() - began, ran),
+    }
+    return Explained(subject, reasons, document, is_complete)
+
+
+def keep(explained: Explained) -> Path | None:
+    """Writes what reruns told into the directory of the run, beside what is known of its other systems, and the report
+    with it; nothing where there were no reruns, or for what is no directory.
+    """
+    from syncline.api import runs
+    from syncline.api.arguments import FLAGS
+
+    directory = explained.subject.directory
+    if directory is None or not explained.document["what_if"]:
+        return None
+    known = entries.kept(directory) | {entry["name"]: entry for entry in explained.document["systems"]}
+    whole = explained.document | {"systems": list(known.values())}
+    rundir.write(directory / rundir.EXPLAINED, results.dumps(whole) + "\n")
+    rundir.write(directory / "report.html", runs.page(runs.read_directory(directory), None, FLAGS))
+    return directory / rundir.EXPLAINED
+
+
+def _work(subject: Subject, seen: Seen) -> tuple[Base, list[Planned]]:
+    variant = subject.variant(seen.name)
+    preview = engine.preview(variant)
+    base = Base(
+        variant,
+        reruns.prefix_of(subject.read, subject.settings, seen.name),
+        seen.total_ps / seen.iterations,
+        bool((seen.entry.get("network") or {}).get("rto_events")),
+        estimate.of_variant(variant, preview),
+    )
+    return base, reruns.planned(subject.read, subject.settings, base)
+
+
+def _announce(works: Sequence[tuple[Base, Sequence[Planned]]], threads: int | None, warn: Warn | None) -> None:
+    """Says before long reruns how long they take."""
+    counts = [sum(plan.variant is not None for plan in each) for _, each in works]
+    work = sum(base.expected.time_s * count for (base, _), count in zip(works, counts, strict=True))
+    at_once = memory.at_once(threads, (base.expected.memory_bytes for base, _ in works))
+    if warn is not None and work / at_once > NOTICED_S:
+        warn(f"{sum(counts)} reruns will take about {duration(work / at_once)}; --no-what-if leaves them out")
+
+
+def _simulated(variants: Sequence[Variant], threads: int, watch: Watch | None) -> list[tuple[str, Result]]:
+    outcomes = runner.run_all(variants, threads, watch=watch)
+    if outcomes.interrupted:
+        raise KeyboardInterrupt
+    outcomes.raise_if_refused()
+    if outcomes.failures:
+        raise SimulationFailedError("; ".join(f"{name}: {message}" for name, message in outcomes.failures))
+    return [(variant.name, result) for variant, result in outcomes.results]
+
+
+def _traced(variant: Variant, result: Result) -> Variant | None:
+    """The variant with its slowest NPU traced, if that was not."""
+    slowest = int(result.summary["npu"])
+    traced = set(result.tables["slices"].column("npu").to_pylist())
+    if slowest in traced:
+        return None
+    output = variant.experiment.output.model_copy(update={"trace_npus": [slowest]})
+    return replace(variant, experiment=variant.experiment.model_copy(update={"output": output}))
+
+
+def _chosen(known: Sequence[str], systems: Sequence[str], spelling: Spelling) -> list[str]:
+    """The systems that are asked for, in the order of the run; all if none is."""
+    strangers = [name for name in systems if name not in known]
+    if strangers:
+        raise InputError(
+            spelling.problem("system", name, f"there is no such system{did_you_mean(name, known)}", one_of(known))
+            for name in strangers
+        )
+    return [name for name in known if not systems or name in systems]
+
+
+def _command(source: str, given: Sequence[str], seed: int) -> tuple[str, ...]:
+    flags = [flag for text in given for flag in ("--set", text)]
+    return ("syncline", "run", source, *flags, *(("--seed", str(seed)) if seed else ()))

@@ -1,0 +1,182 @@
+"""How busy everything was while there was communication: the evidence for what limits a run.
+
+All shares are of the time in which the traced NPU had chunks in flight, not of the run: links that idle while nothing
+is to be sent are no sign of anything.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from syncline.reasons.path import Span, Timeline
+from syncline.reasons.seen import Seen
+
+GROUPS: Final[Mapping[str, str]] = {
+    "memory": "memory",
+    "sm": "sms",
+    "bus_tx": "bus",
+    "bus_rx": "bus",
+    "bus": "bus",
+    "sram_read": "sram ports",
+    "sram_write": "sram ports",
+    "alu": "alus",
+}
+"""Resources of endpoints that serve work one piece after the other, by what they are part of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fsms:
+    """The state machines of an ACE for a phase."""
+
+    phase: str
+    fsms: int
+    peak: int
+    busy: float
+    """Chunks in the phase over its state machines, the mean while there is communication; may exceed 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """How busy everything was while there was communication."""
+
+    communication_ps: int
+    """Picoseconds in which the traced NPU had chunks in flight."""
+    links: Mapping[str, float] = field(default_factory=dict)
+    """By class, the share of the time in which its links were busy: the mean of its links that carried anything."""
+    busiest: Mapping[str, float] = field(default_factory=dict)
+    """By class, the same of its busiest link."""
+    resources: Mapping[str, float] = field(default_factory=dict)
+    """By resource of the endpoint, the share in which its servers were busy."""
+    in_flight: float = 0.0
+    """Chunks in flight, the mean."""
+    most_in_flight: int = 0
+    backlog: float = 0.0
+    """The share of the time in which chunks waited to be put in flight."""
+    fsms: tuple[Fsms, ...] = ()
+    partitions: Mapping[str, float] = field(default_factory=dict)
+    """By partition of an ACE's SRAM, how much of it was held at most."""
+    waited_for: Mapping[str, float] = field(default_factory=dict)
+    """By resource, time that work waited for it, of all NPUs, over the time of communication of all NPUs."""
+    stalled: float = 0.0
+    """The share of the run in which nothing was on any link until a retransmission timer expired."""
+    timeouts: int = 0
+
+    def rows(self) -> list[dict[str, Any]]:
+        """As lines of a document: what was measured, how much of it, and in which unit."""
+        found = [_row("links", name, share, "share") for name, share in self.links.items()]
+        found += [_row("busiest link", name, share, "share") for name, share in self.busiest.items()]
+        found += [_row("resource", name, share, "share") for name, share in self.resources.items()]
+        found += [_row("state machines", each.phase, each.busy, "share") for each in self.fsms]
+        found += [_row("sram partition", name, share, "share") for name, share in self.partitions.items()]
+        if self.communication_ps:
+            found.append(_row("chunks in flight", "mean", self.in_flight, "count"))
+            found.append(_row("chunks in flight", "most", float(self.most_in_flight), "count"))
+            found.append(_row("chunks waiting", "to be put in flight", self.backlog, "share"))
+        if self.timeouts:
+            found.append(_row("time-outs", "stalled", self.stalled, "share of the run"))
+        return found
+
+
+def _row(what: str, name: str, value: float, unit: str) -> dict[str, Any]:
+    return {"what": what, "name": name, "value": value, "unit": unit}
+
+
+def of(seen: Seen, timeline: Timeline) -> Usage:
+    """How busy everything was in a run."""
+    communication, chunks, most = timeline.in_flight()
+    if not communication:
+        communication = 0 if seen.is_training and not timeline.main else seen.total_ps
+    if not communication:
+        return Usage(0)
+    mean, busiest = _links(seen, communication)
+    network = seen.entry.get("network") or {}
+    return Usage(
+        communication_ps=communication,
+        links=mean,
+        busiest=busiest,
+        resources=_resources(seen, communication),
+        in_flight=chunks / communication,
+        most_in_flight=most,
+        backlog=min(1.0, timeline.waiting() / communication),
+        fsms=tuple(_fsms(seen, communication)),
+        partitions=_partitions(seen),
+        waited_for=_waits(seen, communication),
+        stalled=float(network.get("rto_stalled_s") or 0.0) / max(1e-30, seen.total_ps * 1e-12),
+        timeouts=int(network.get("rto_events") or 0),
+    )
+
+
+def _links(seen: Seen, communication: int) -> tuple[dict[str, float], dict[str, float]]:
+    loads: dict[str, list[tuple[int, int]]] = {}
+    for row in seen.rows("links"):
+        if row["bytes"]:
+            loads.setdefault(seen.link_class(int(row["dim"])), []).append((int(row["busy_ps"]), int(row["copies"])))
+    mean = {
+        name: sum(busy * copies for busy, copies in found) / (communication * sum(copies for _, copies in found))
+        for name, found in loads.items()
+    }
+    return mean, {name: max(busy for busy, _ in found) / communication for name, found in loads.items()}
+
+
+def _resources(seen: Seen, communication: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for row in seen.rows("resources"):
+        if str(row["resource"]) in GROUPS and row["busy_ps"]:
+            found[str(row["resource"])] = row["busy_ps"] / (row["servers"] * seen.npus * communication)
+    return found
+
+
+def _waits(seen: Seen, communication: int) -> dict[str, float]:
+    return {
+        str(row["resource"]): row["wait_ps"] / (seen.npus * communication)
+        for row in seen.rows("resources")
+        if row["wait_ps"]
+    }
+
+
+def _fsms(seen: Seen, communication: int) -> Iterable[Fsms]:
+    for row in seen.rows("phases"):
+        if row["fsms"]:
+            busy = row["active_ps"] / (row["fsms"] * communication)
+            yield Fsms(str(row["name"]), int(row["fsms"]), int(row["fsm_peak"]), busy)
+
+
+def _partitions(seen: Seen) -> dict[str, float]:
+    partitions = (seen.entry.get("endpoint") or {}).get("partitions") or []
+    return {str(p["phase"]): p["peak_bytes"] / p["capacity_bytes"] for p in partitions if p["capacity_bytes"]}
+
+
+class Links:
+    """How busy links were at any time, from the windows of a run."""
+
+    def __init__(self, seen: Seen) -> None:
+        rows = seen.rows("windows")
+        self._starts = [int(row["start_ps"]) for row in rows]
+        self._ends = [*self._starts[1:], max(seen.total_ps, self._starts[-1] + 1)] if rows else []
+        names = [name for name in (rows[0] if rows else ()) if name.startswith("link_dim")]
+        self._shares: dict[int, Sequence[float]] = {
+            int(name.removeprefix("link_dim")): [float(row[name] or 0.0) for row in rows] for name in names
+        }
+        self._by_dimension = all(name.startswith("dim ") for name in seen.entry.get("link_classes") or [""])
+
+    def busy_ps(self, span: Span) -> int:
+        """Picoseconds of a span in which links were busy that its phase uses: those of its dimension, the mean of them,
+        or in machines those of the busiest class.
+        """
+        if not self._starts or not self._shares:
+            return 0
+        dimension = span.dimension if self._by_dimension else None
+        index = max(0, bisect_right(self._starts, span.start) - 1)
+        busy = 0.0
+        while index < len(self._starts) and self._starts[index] < span.end:
+            overlap = min(span.end, self._ends[index]) - max(span.start, self._starts[index])
+            if dimension in self._shares:
+                share = self._shares[dimension][index]
+            else:
+                share = max(shares[index] for shares in self._shares.values())
+            busy += max(0, overlap) * share
+            index += 1
+        return min(span.length, int(busy))
