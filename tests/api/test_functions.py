@@ -123,7 +123,7 @@ CASES: Final = [
         {"threads": 1},
         ("search", "search.yaml", "--threads", "1"),
         {"out": "x.txt", "set": {"search.tensor": ["1"], "": 3}},
-        ("arguments: set", "arguments: out"),
+        ("argument set: search.tensor.0", "arguments: set", "arguments: out"),
         known_of_mappings=(SEARCH,),
     ),
     Case(
@@ -138,8 +138,8 @@ CASES: Final = [
     Case(
         "fit",
         ("model.yaml",),
-        {"every": True, "set": {"parallel.micro_batch": 2}},
-        ("fit", "model.yaml", "--all", "--set", "parallel.micro_batch=2"),
+        {"every": True, "set": {"parallel.micro_batch": 1}},
+        ("fit", "model.yaml", "--all", "--set", "parallel.micro_batch=1"),
         {"set": 4},
         ("arguments: set",),
         known_of_mappings=(MODEL,),

@@ -13,7 +13,7 @@ from syncline.api.arguments import ARGUMENTS
 from syncline.api.documented import Documented
 from syncline.api.systems import Entry
 from syncline.api.tables import Table
-from syncline.errors import InputError
+from syncline.errors import InputError, command_line
 from syncline.text_units import bandwidth, duration
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def run(asked: Asked) -> Document:
         asked.collective, asked.objective, asked.links, asked.size, asked.threshold
     )
     if links == HYBRID:
-        message = "trees over both kinds of links are found by the command line only"
-        problems.append(ARGUMENTS.problem("links", links, message, "nvlink, pcie, all, auto"))
+        message = "trees over both kinds of links are found by `syncline trees` only"
+        problems += command_line("--links", links, message, "nvlink, pcie, all, auto").problems
     root, wrong = root_of(asked.root, gpus, kind)
     overhead_s, of_overhead = overhead_of(asked.overhead)
     problems += [*wrong, *of_overhead]
