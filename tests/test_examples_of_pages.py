@@ -59,3 +59,5 @@ def test_the_examples_of_the_page_on_python(capsys: pytest.CaptureFixture[str]) 
     assert {"seed", "topology"} <= set(capsys.readouterr().out.split())
     assert names["verification"].verified
     assert names["page"].startswith("<!DOCTYPE html>")
+    assert names["svg"].startswith("<?xml")
+    assert names["cancel"].cancelled

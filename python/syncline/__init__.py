@@ -14,15 +14,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from syncline.api.benchmarks import Bench, BenchRow, bench
+    from syncline.api.calibrations import Calibration, calibrate
     from syncline.api.collectives import Collective, collective
+    from syncline.api.detection import Detection, detect
     from syncline.api.differences import Difference, diff
+    from syncline.api.drawing import Figure, figure
     from syncline.api.experiment import Experiment
     from syncline.api.explanations import Explanation, explain
+    from syncline.api.fitting import Fit, fit
     from syncline.api.runs import Run, read
     from syncline.api.schedules import Verification, verify
+    from syncline.api.searching import Search, search
     from syncline.api.study import Check, Study, check, load, run
+    from syncline.api.sweeping import Sweep, sweep
     from syncline.api.systems import System
     from syncline.api.tables import Table
+    from syncline.api.tree_packing import Trees, trees
     from syncline.cancelling import Cancellation
     from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
     from syncline.runner import Standing, Underway
@@ -30,59 +38,93 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "Bench",
+    "BenchRow",
+    "Calibration",
     "Cancellation",
     "CancelledError",
     "Check",
     "Collective",
+    "Detection",
     "Difference",
     "Experiment",
     "Explanation",
+    "Figure",
+    "Fit",
     "InputError",
     "Problem",
     "Run",
+    "Search",
     "SimulationFailedError",
     "Standing",
     "Study",
+    "Sweep",
     "System",
     "Table",
+    "Trees",
     "Underway",
     "Verification",
     "__version__",
+    "bench",
+    "calibrate",
     "check",
     "collective",
+    "detect",
     "diff",
     "explain",
+    "figure",
+    "fit",
     "load",
     "read",
     "run",
+    "search",
+    "sweep",
+    "trees",
     "verify",
 ]
 
 _MODULES = {
+    "Bench": "api.benchmarks",
+    "BenchRow": "api.benchmarks",
+    "Calibration": "api.calibrations",
     "Cancellation": "cancelling",
     "CancelledError": "errors",
     "Check": "api.study",
     "Collective": "api.collectives",
+    "Detection": "api.detection",
     "Difference": "api.differences",
     "Experiment": "api.experiment",
     "Explanation": "api.explanations",
+    "Figure": "api.drawing",
+    "Fit": "api.fitting",
     "InputError": "errors",
     "Problem": "errors",
     "Run": "api.runs",
+    "Search": "api.searching",
     "SimulationFailedError": "errors",
     "Standing": "runner",
     "Study": "api.study",
+    "Sweep": "api.sweeping",
     "System": "api.systems",
     "Table": "api.tables",
+    "Trees": "api.tree_packing",
     "Underway": "runner",
     "Verification": "api.schedules",
+    "bench": "api.benchmarks",
+    "calibrate": "api.calibrations",
     "check": "api.study",
     "collective": "api.collectives",
+    "detect": "api.detection",
     "diff": "api.differences",
     "explain": "api.explanations",
+    "figure": "api.drawing",
+    "fit": "api.fitting",
     "load": "api.study",
     "read": "api.runs",
     "run": "api.study",
+    "search": "api.searching",
+    "sweep": "api.sweeping",
+    "trees": "api.tree_packing",
     "verify": "api.schedules",
 }
 """The module of each public name; none of them is the name of a module of the package."""

@@ -1,6 +1,30 @@
 """The engine. One simulation per call, one thread per simulation, the interpreter lock released."""
 
-from typing import Literal, TypedDict
+from typing import Literal, Self, TypedDict, final, type_check_only
+
+__all__ = [
+    "Cancellation",
+    "CancelledError",
+    "InternalError",
+    "Monitor",
+    "Prepared",
+    "SimulationError",
+    "SpecError",
+    "asked",
+    "attempt",
+    "check",
+    "demands",
+    "describe",
+    "export",
+    "export_schedule",
+    "listing",
+    "packing",
+    "run",
+    "sources",
+    "times",
+    "verify",
+    "version",
+]
 
 class SpecError(ValueError):
     """The specification is not a legal simulation: a JSON list of refusals (`crates/core/src/refusal.rs`)."""
@@ -14,6 +38,7 @@ class CancelledError(RuntimeError):
 class InternalError(RuntimeError):
     """A defect of the engine."""
 
+@final
 class Cancellation:
     """Ends any number of simulations, from any thread."""
 
@@ -24,10 +49,11 @@ class Cancellation:
     def cancelled(self) -> bool:
         """Whether it has been called."""
 
+@final
 class Monitor:
     """What other threads see of a simulation under way, and how they end it (`crates/system/src/monitor.rs`)."""
 
-    def __init__(self, cancellation: Cancellation | None = None) -> None:
+    def __new__(cls, cancellation: Cancellation | None = None) -> Self:
         """A monitor of a simulation, which `cancellation` ends along with others."""
 
     def cancel(self) -> None:
@@ -45,11 +71,14 @@ class Monitor:
     def events(self) -> int:
         """Events at the last look, over all that was simulated."""
 
+@type_check_only
 class RunResult(TypedDict):
     """What `run` returns."""
 
     summary: str
-    tables: dict[str, dict[str, tuple[Literal["int", "optional int", "float", "text"], bytes | tuple[bytes, bytes]]]]
+    tables: dict[
+        str, dict[str, tuple[Literal["int", "optional int", "float", "text", "data"], bytes | tuple[bytes, bytes]]]
+    ]
 
 def run(spec_json: str, monitor: Monitor | None = None) -> RunResult:
     """Runs the simulation that `spec_json` describes (the format of `crates/system/src/spec.rs`). `monitor` sees how
@@ -57,7 +86,8 @@ def run(spec_json: str, monitor: Monitor | None = None) -> RunResult:
 
     `summary` is a JSON text. A column of a table is `("int", bytes)` or `("float", bytes)` with
     little-endian 64-bit values, `("optional int", (bytes, known))` with a bit for each value that is known, or
-    `("text", (ends, bytes))` with the texts one after the other and their boundaries as 64-bit numbers.
+    `("text", (ends, bytes))` with the texts one after the other and their boundaries as 64-bit numbers; `"data"` is the
+    same of bytes that are no text.
     """
 
 def check(spec_json: str) -> str:
@@ -66,10 +96,11 @@ def check(spec_json: str) -> str:
     Raises [`SpecError`] if `run` would.
     """
 
+@final
 class Prepared:
     """A simulation that has been set up: `check`, `attempt` and `run` without setting it up again."""
 
-    def __init__(self, spec_json: str) -> None:
+    def __new__(cls, spec_json: str) -> Self:
         """Raises [`SpecError`] if `run` would."""
 
     def preview(self) -> str:

@@ -58,8 +58,8 @@ def listen() -> None:
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """An interrupt has its effect after what is done here."""
-    if _ignored():
+    """An interrupt has its effect after what is done here. Threads other than the main one never hear of any."""
+    if _ignored() or threading.current_thread() is not threading.main_thread():
         yield
         return
     held: list[int] = []

@@ -30,3 +30,35 @@ fabric = syncline.Experiment("mine", topology=8)  # wrong
 engine = AceEndpoint(kind="ace", fsmss=8)  # wrong
 late = syncline.run(experiment, iterations=4)  # wrong
 misspelt = system.iteration_time  # wrong
+cancel = syncline.Cancellation()
+found: syncline.Sweep = syncline.sweep(
+    {"name": "s", "base": experiment, "axes": {"fold": ["on", "off"]}}, cancel=cancel
+)
+varied: tuple[str, ...] = found.axes
+shape: str = len(found)  # wrong
+times: list[float] = [row.time_s for row in syncline.bench("all-reduce", "dgx-h100", sizes=[1024, "1MiB"]).rows]
+calibration: syncline.Calibration = syncline.calibrate("all_reduce.log", "dgx-a100")
+constants: dict[str, float] = calibration.constants
+rate: float = syncline.trees("dgx1v", gpus=[0, 1, 3], root="auto").rate_bytes_per_s
+root = syncline.trees("dgx1v", root="none")  # wrong
+best: dict[str, object] | None = syncline.search("gpt.yaml", threads=2).best
+drawing: bytes = syncline.figure("ace/fig11", progress=True).png
+drawn: str = syncline.figure("ace/fig11").png  # wrong
+fitting: dict[str, int] = syncline.fit(experiment, every=True).fitting
+detected: tuple[int, ...] = syncline.detect().gpus
+token = syncline.run(experiment, cancel=True)  # wrong
+late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
+try:
+    syncline.collective("all-reduce", "64MB", machine="dgx1v", cancel=cancel)
+except syncline.CancelledError as cancelled:
+    finished: syncline.Run | None = cancelled.run
+
+
+def hear(standing: syncline.Standing) -> None:
+    """Hears how far simulations are."""
+    rates: list[float] = [each.events / standing.elapsed_s for each in standing.underway]
+    known: int = standing.expected_events  # wrong
+    print(rates, known)
+
+
+syncline.run(experiment, progress=hear)

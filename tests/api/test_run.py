@@ -163,6 +163,24 @@ class TestResult:
         assert "a &amp; b" in html
         assert "GB/s" in html
 
+    def test_parts_look_like_tables_too(self) -> None:
+        hostile = "<b>&"
+        run = syncline.run({**TINY, "name": "experiment", "topology": "Ring(4)"})
+        system = run.systems["experiment"]
+        object.__setattr__(system, "name", hostile)
+        table = system.tables["links"]
+        named = type(table)(hostile, table.to_arrow().append_column(hostile, [[hostile] * len(table)]))
+        study = syncline.load(TINY)
+        for shown in (run, run.systems, system, named, study, syncline.check(TINY)):
+            html = shown._repr_html_()
+            assert "<table>" in html
+            assert "<b>" not in html
+        assert "&lt;b&gt;&amp;" in system._repr_html_()
+        assert "&lt;b&gt;&amp;" in named._repr_html_()
+        collective = syncline.collective("all-reduce", "64KiB", topology="Ring(4)", algorithm="ring")
+        object.__setattr__(collective, "algorithm", hostile)
+        assert "&lt;b&gt;&amp;" in collective._repr_html_()
+
     @pytest.mark.usefixtures("fake_engine")
     def test_is_short(self) -> None:
         run = syncline.run(yaml.safe_load(THREE_SYSTEMS))

@@ -162,8 +162,8 @@ def of_program(
         problems += error.problems
     token, wrong = cancellation(cancel)
     problems += wrong
-    good_seed = seed if isinstance(seed, int) else 0
-    good_threads = threads if isinstance(threads, int) else None
+    good_seed = seed if isinstance(seed, int) and _within(seed, 0, MAX_SEED) else 0
+    good_threads = threads if isinstance(threads, int) and _within(threads, 1, MAX_THREADS) else None
     return Settings(tuple(overrides), tuple(forcing), good_seed, good_threads, limit, token, tuple(problems))
 
 

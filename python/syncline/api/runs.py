@@ -55,6 +55,9 @@ class Systems(Mapping[str, System]):
     def __repr__(self) -> str:
         return f"<Systems {one_of(self._systems)}>"
 
+    def _repr_html_(self) -> str:
+        return display.systems("systems", self._systems.values(), self._failed.items(), ())
+
 
 class Run:
     """What came of running an experiment.

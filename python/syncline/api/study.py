@@ -33,6 +33,15 @@ class Study:
     def __repr__(self) -> str:
         return f"<Study {self.name}: {', '.join(self.variants)}>"
 
+    def _repr_html_(self) -> str:
+        rows = [
+            [each.name, str(each.experiment.topology), each.experiment.network.backend, each.experiment.endpoint.kind]
+            for each in self._study.variants
+        ]
+        return display.table(self.name, ["variant", "topology", "network", "endpoint"], rows) + display.paragraphs(
+            self.warnings
+        )
+
     @property
     def name(self) -> str:
         """The name of the experiment."""

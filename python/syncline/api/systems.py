@@ -179,6 +179,11 @@ class System(Entry):
     def __repr__(self) -> str:
         return f"<System {self.name}: {duration(self.iteration_time_s)}{' per iteration' if self.iterations else ''}>"
 
+    def _repr_html_(self) -> str:
+        from syncline.api import display
+
+        return display.systems(self.topology, [self], (), self.warnings)
+
     @classmethod
     def of_run(cls, entry: Mapping[str, Any], tables: Tables) -> Self:
         """The system of an entry of the document of `run`."""

@@ -16,6 +16,10 @@ UNITS: Final = (("_bytes_per_s", "B/s"), ("_bytes", "B"), ("_ps", "ps"), ("_us",
 """The units of columns whose names end so."""
 
 
+SHOWN: Final = 10
+"""Rows that a notebook shows."""
+
+
 class Table:
     """A table of a simulated system: an Arrow table under its name.
 
@@ -34,6 +38,14 @@ class Table:
 
     def __repr__(self) -> str:
         return f"<Table {self.name}: {len(self):,} rows, {len(self._arrow.column_names)} columns>"
+
+    def _repr_html_(self) -> str:
+        from syncline.api import display
+
+        first = self._arrow.slice(0, SHOWN).to_pylist()
+        text = display.rows(self.name, first, self._arrow.column_names, SHOWN, "")
+        left = len(self) - len(first)
+        return text + display.paragraphs([f"{left:,} further rows"] if left else [])
 
     @property
     def columns(self) -> dict[str, dict[str, str]]:

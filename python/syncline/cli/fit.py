@@ -10,7 +10,7 @@ import typer
 from syncline.cli import complete, options
 
 if TYPE_CHECKING:
-    from syncline.schema.load import Study, Variant
+    from syncline.schema.load import Study
     from syncline.schema.merge import Override
 
 
@@ -35,63 +35,20 @@ def fit(
     workload.global_batch, and the NPU a memory, as GPUs have.
     """
     from syncline import studies
+    from syncline.api import fitting
+    from syncline.results import dumps
     from syncline.schema.load import load_file
 
     def read(overrides: Sequence[Override]) -> Study:
         return load_file(*studies.find(experiment), overrides)
 
-    study = options.load([], set_, read)
-    documents = [_of(variant, every=every) for variant in study.variants]
+    document = fitting.run(options.load([], set_, read), every=every)
     if json:
-        print(_document(study, documents))
+        print(dumps(document))
         return 0
-    for document in documents:
-        _print(document, every=every)
+    for variant in document["variants"]:
+        _print(variant, every=every)
     return 0
-
-
-def _document(study: Study, documents: list[dict[str, Any]]) -> str:
-    """What fits, as one JSON document."""
-    from syncline import assumptions
-    from syncline.results import dumps, versions
-
-    return dumps(
-        {
-            **versions(),
-            "status": "complete",
-            "seed": 0,
-            "assumptions": assumptions.of(study.variants),
-            "warnings": list(study.warnings),
-            "fidelity": {},
-            "name": study.name,
-            "variants": documents,
-        }
-    )
-
-
-def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
-    """What fits of a variant. Raises [`InputError`] where that cannot be said."""
-    from syncline.errors import InputError
-    from syncline.schema.workloads import DividedWorkload
-    from syncline.strategies import fit as divisions
-    from syncline.strategies import training
-
-    experiment, available = variant.experiment, variant.experiment.npu.memory
-    if not isinstance(experiment.workload, DividedWorkload):
-        message = "there is no model that could be divided"
-        raise InputError([variant.problem(("workload",), message, "workload.model with workload.global_batch")])
-    if available is None:
-        message = "it is not known how much memory an NPU has"
-        raise InputError([variant.problem(("npu", "memory"), message, "npu.memory, npu.gpu, or a machine as topology")])
-    rows = [candidate.row(available) for candidate in divisions.candidates(training.of(experiment))]
-    return {
-        "name": variant.name,
-        "npus": experiment.topology.npus,
-        "memory_bytes": available,
-        "candidates": len(rows),
-        "fitting": sum(row["fits"] for row in rows),
-        "rows": [row for row in rows if every or row["fits"]],
-    }
 
 
 def _print(document: dict[str, Any], *, every: bool) -> None:

@@ -82,7 +82,7 @@ def report(
     """
     from syncline import rundir
     from syncline.errors import command_line
-    from syncline.results import SCHEMA_VERSION, dumps
+    from syncline.results import dumps, versions
 
     folders = [_is_folder(path) for path in results]
     if baseline is not None and (len(results) > 1 or not folders[0]):
@@ -99,7 +99,7 @@ def report(
         reason = error.strerror if isinstance(error, OSError) else error
         raise command_line("--out", str(target), f"this cannot be written: {reason}") from None
     if json:
-        print(dumps({"schema_version": SCHEMA_VERSION, **about, "report": str(target)}))
+        print(dumps({**versions(), **about, "report": str(target)}))
     if not quiet:
         print(f"report: {target}", file=sys.stderr)
     return 0

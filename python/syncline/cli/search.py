@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.api import files
-from syncline.api.arguments import FLAGS
 from syncline.cli import complete, options
 
 if TYPE_CHECKING:
@@ -63,47 +60,30 @@ def search(
     All candidates get a lower bound and an estimate. The best by estimate are simulated; one whose bound is no better
     than the best simulated time is not.
     """
+    from syncline.api import searching
     from syncline.errors import command_line
-    from syncline.searches import run, space, table
-    from syncline.sweeps import run as sweeps
-    from syncline.sweeps.journal import Journal, beside
 
     problems = options.common_problems(threads=threads, ray=ray)
     if top < 0:
         problems += command_line("--top", top, "this is out of range", "0 or more").problems
-    problems += files.output_problems(
-        out,
-        FLAGS,
-        resume=resume,
-        is_ours=table.is_search,
-        what="the table of a search",
-        formats=table.FORMATS,
+    settings = options.settings(set_, (), problems, seed=0, threads=threads)
+
+    def ready(said: str) -> None:
+        if not quiet:
+            print(said, file=sys.stderr, flush=True)
+
+    finished = searching.run(
+        lambda overrides: _read(file, overrides),
+        settings,
+        searching.Output(out, resume),
+        quiet=quiet,
+        address=ray,
+        ready=ready,
     )
-    began = time.monotonic()
-    described = options.load(problems, set_, lambda overrides: _read(file, overrides))
-    found = run.predicted(described, space.candidates(described))
-    ready = time.monotonic()
-    if not quiet:
-        fitting = sum(finding.candidate.fits for finding in found.findings)
-        said = f"{len(found.findings)} candidates, of which {fitting} fit into memory"
-        print(f"{said}; bounded and estimated in {ready - began:.1f} s", file=sys.stderr, flush=True)
-    journal = None if out is None else Journal.open(beside(out), resume=resume)
-    with sweeps.keeping(journal, "the same command with --resume"):
-        run.simulate(found, journal, threads, quiet=quiet, address=ray)
-        rows = table.rows(found)
-        document = _document(found, rows)
-        if out is not None:
-            table.write(out, rows, document, table.about(found))
-            _page(out, rows, table.about(found))
-    document["cost"] = {
-        "wall_time_s": round(time.monotonic() - began, 6),
-        "prediction_s": round(ready - began, 6),
-        "rows": [{name: row[name] for name in table.COST} for row in rows if row["rank"] is not None],
-    }
-    _print(found, document, rows[:top], out, json=json, quiet=quiet)
-    if found.interrupted:
+    _print(finished.found, finished.document, finished.rows[:top], out, json=json, quiet=quiet)
+    if finished.found.interrupted:
         return 130
-    return 0 if found.best is not None else 1
+    return 0 if finished.found.best is not None else 1
 
 
 def _read(file: str, overrides: Sequence[Override]) -> Search:
@@ -111,45 +91,6 @@ def _read(file: str, overrides: Sequence[Override]) -> Search:
     from syncline.searches.file import load_file
 
     return load_file(inputs.given(file), file, overrides)
-
-
-def _page(out: Path, rows: Sequence[Row], about: Row) -> None:
-    from syncline import rundir
-    from syncline.report import search as page
-
-    rundir.write(out.with_suffix(".html"), page.build(rows, about))
-
-
-def _document(found: Found, rows: Sequence[Row]) -> dict[str, Any]:
-    """The search as one JSON document."""
-    from syncline import assumptions
-    from syncline.results import versions
-    from syncline.searches import table
-
-    said = table.about(found)
-    statuses = [finding.status for finding in found.findings]
-    return {
-        **versions(),
-        "kind": table.METADATA,
-        "status": said["status"],
-        "seed": 0,
-        "assumptions": assumptions.of(found.search.bases),
-        "warnings": list(found.search.warnings),
-        "fidelity": {},
-        "name": found.search.name,
-        "description": found.search.description,
-        "objective": said["objective"],
-        "axes": said["axes"],
-        "combinations": found.space.combinations,
-        "illegal": found.space.illegal,
-        "candidates": len(rows),
-        "fitting": len(rows) - statuses.count("too large"),
-        "simulated": statuses.count("simulated"),
-        "excluded": statuses.count("excluded"),
-        "open": found.open,
-        "best": next((row["candidate"] for row in rows if row["rank"] == 1), None),
-        "rows": [{k: v for k, v in row.items() if v is not None and k not in table.COST} for row in rows],
-    }
 
 
 def _print(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from syncline.api.machines import allocated, machine_named
 from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.fabric.gpus import Gpu
     from syncline.fabric.graph import Graph
-    from syncline.fabric.machines import Cluster
     from syncline.topology import Topology
 
 Machine = Annotated[
@@ -65,32 +65,6 @@ def show(
     else:
         _show_product(fabric, json=json)
     return 0
-
-
-def machine_named(text: str) -> Cluster:
-    """The machine of `--machine`."""
-    from syncline.errors import command_line
-    from syncline.fabric import notation
-    from syncline.fabric.notation import MachineError
-
-    try:
-        return notation.parse(text)
-    except MachineError as error:
-        raise command_line("--machine", text, error.message, error.accepted) from None
-
-
-def allocated(graph: Graph, text: str | None) -> tuple[int, ...]:
-    """The NPUs of `--gpus`; all, where it is not given."""
-    from syncline.errors import command_line
-    from syncline.fabric import allocation
-    from syncline.fabric.allocation import AllocationError
-
-    if text is None:
-        return tuple(range(graph.npus))
-    try:
-        return allocation.parse(text, graph.npus)
-    except AllocationError as error:
-        raise command_line("--gpus", text, error.message, error.accepted) from None
 
 
 def _named(text: str) -> Graph | Topology:

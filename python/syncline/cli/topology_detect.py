@@ -38,6 +38,7 @@ def detect(
       syncline topology detect -o topology.txt
     """
     from syncline import results
+    from syncline.api import detection
     from syncline.errors import command_line
     from syncline.fabric.detected import Places
     from syncline.fabric.detected import detect as detected
@@ -51,16 +52,7 @@ def detect(
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise command_line("--out", str(output), f"this cannot be written: {reason}") from None
     if json:
-        document = {
-            **results.versions(),
-            "source": found.source,
-            "gpus": list(found.gpus),
-            "trees_links": found.links,
-            "reason": found.reason,
-            "notes": list(found.notes),
-            "content": found.content,
-        }
-        print(results.dumps(document))
+        print(results.dumps(detection.document(found)))
         return 0
     topology.show_graph(found.graph, found.gpus)
     for note in found.notes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import complete, hybrid_trees, options, packed_trees, single, topology, trees_options, trees_page
+from syncline.api import machines, tree_packing
+from syncline.cli import complete, hybrid_trees, options, single, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
     from syncline.cli.trees_compare import Case
@@ -139,9 +139,9 @@ def trees(
         output=output,
         pictures=(("--svg", svg), ("--html", html)),
     )
-    graph = _graph(machine, topology_file)
-    chosen_gpus = topology.allocated(graph, gpus)
-    kind, goal, over, bytes_, share, problems = _checked(collective, objective, links, size, threshold)
+    graph = tree_packing.graph_of(machine, topology_file)
+    chosen_gpus = machines.allocated(graph, gpus)
+    kind, goal, over, bytes_, share, problems = tree_packing.checked(collective, objective, links, size, threshold)
     problems += given.problems()
     both = hybrid_trees.Given(
         links,
@@ -155,8 +155,8 @@ def trees(
     )
     problems += both.problems()
     problems += _format_problems(format_, output if sweep is None else None, json)
-    place, wrong = _root(root, chosen_gpus, kind)
-    overhead_s, of_overhead = _overhead(overhead)
+    place, wrong = tree_packing.root_of(root, chosen_gpus, kind)
+    overhead_s, of_overhead = tree_packing.overhead_of(overhead)
     problems += [*wrong, *of_overhead]
     from syncline import results
     from syncline.cli import trees_compare
@@ -174,7 +174,7 @@ def trees(
     )
     fewer = next((name for name, wanted in costly if wanted), None)
     most = question.MOST_RATED if fewer is None else question.MOST_GPUS
-    problems += packed_trees.too_many(chosen_gpus, gpus, fewer, most)
+    problems += machines.too_many(chosen_gpus, gpus, fewer, most)
     if problems:
         raise InputError(problems)
     case = trees_compare.Case(
@@ -219,46 +219,6 @@ def trees(
     return 0
 
 
-def _graph(machine: str | None, file: str | None) -> Graph:
-    from syncline.errors import command_line
-
-    if (machine is None) == (file is None):
-        message = "no machine is given" if machine is None else "a machine and --topology-file exclude each other"
-        raise command_line("--machine", machine, message, "--machine M or --topology-file FILE")
-    return packed_trees.fabric(machine, file)
-
-
-def _checked(collective: str, objective: str, links: str, size: str, threshold: str | None) -> Any:
-    """The values of options, and what is wrong with them."""
-    from syncline import collective_names, quantities
-    from syncline.errors import command_line
-    from syncline.treegen import choice, packing, question
-
-    problems: list[Any] = []
-    collective = collective_names.chosen("--collective", collective, problems, tuple(packing.TASKS))
-    for flag, value, accepted in (
-        ("--objective", objective, choice.OBJECTIVES),
-        ("--links", links, (*question.LINKS, hybrid_trees.NAME)),
-    ):
-        if value not in accepted:
-            problems += command_line(flag, value, f"this is no known {flag[2:]}", ", ".join(accepted)).problems
-    bytes_, share = 0, Fraction(0)
-    try:
-        bytes_ = quantities.size(size)
-    except quantities.QuantityError as error:
-        problems += command_line("--size", size, error.message, error.accepted).problems
-    try:
-        share = Fraction(0) if threshold is None else quantities.share(threshold)
-        if share == 1:
-            raise quantities.QuantityError("nothing would be left of the rate", "a percentage below 100%")
-    except quantities.QuantityError as error:
-        problems += command_line("--threshold", threshold, error.message, error.accepted).problems
-    if threshold is not None and objective != "trees":
-        message = "only fewer trees are worth a loss of rate"
-        problems += command_line("--threshold", threshold, message, "--objective trees beside it").problems
-    return collective, objective, links, bytes_, float(share), problems
-
-
 def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]:
     from syncline.errors import command_line
 
@@ -269,44 +229,6 @@ def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]
     if json and format_ != JSON:
         return list(command_line("--json", None, "a plan is no document of results", "--format json").problems)
     return []
-
-
-def _root(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Literal["auto"] | None, list[Any]]:
-    """The root's place in the list of GPUs, or `auto`, and what is wrong with it."""
-    from syncline.errors import command_line
-    from syncline.fabric import allocation
-    from syncline.treegen.packing import TASKS
-
-    accepted = f"auto, or one of {allocation.canonical(gpus)}"
-    if root is None:
-        return None, []
-    if TASKS.get(kind) == "from-all":  # type: ignore[call-overload]  # other words are refused elsewhere
-        message = (
-            f"every GPU is a root of the trees of an {kind}"
-            if kind[0] in "aeiou"
-            else f"every GPU is a root of a {kind}"
-        )
-        return None, list(command_line("--root", root, message, "no root with it").problems)
-    if root == "auto":
-        return "auto", []
-    if not (root.isascii() and root.isdecimal()):
-        return None, list(command_line("--root", root, "this is no GPU", accepted).problems)
-    if int(root) not in gpus:
-        return None, list(command_line("--root", root, f"GPU {int(root)} does not take part", accepted).problems)
-    return gpus.index(int(root)), []
-
-
-def _overhead(text: str | None) -> tuple[float | None, list[Any]]:
-    """Seconds, if they are given, and what is wrong with them."""
-    from syncline import quantities
-    from syncline.errors import command_line
-
-    if text is None:
-        return None, []
-    try:
-        return quantities.time(text, zero=True) / 1e12, []
-    except quantities.QuantityError as error:
-        return 0.0, list(command_line("--overhead", text, error.message, error.accepted).problems)
 
 
 @dataclass(frozen=True, slots=True)

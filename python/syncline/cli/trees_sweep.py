@@ -255,13 +255,12 @@ def _row(found: Allocation, entry: Entry) -> Row:
 
 
 def _document(wanted: Wanted, table: Table, began: float) -> dict[str, Any]:
-    from syncline import __version__, results
+    from syncline import results
 
     about = dict(table.about)
     fidelity = {"backend": about.pop("backend"), "endpoint": about.pop("endpoint")}
     return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": __version__,
+        **results.versions(),
         "status": table.status,
         "seed": None,
         "fidelity": fidelity,

@@ -225,6 +225,11 @@ class FigureFile:
 def load(path: Path, label: str) -> FigureFile:
     """Reads the figure file at `path`. Raises [`InputError`] with everything that is wrong with it."""
     root = document.read(document.read_text(path, label), label)
+    return of_tree(root, label, inputs.folder_of(path))
+
+
+def of_tree(root: Node, label: str, folder: Path) -> FigureFile:
+    """The same of a file that has been read, or of values that stand for one; relative paths start in `folder`."""
     if not isinstance(root, Mapping):
         message = "a figure file is a mapping, with the keys name, title and panels"
         raise InputError([root.origin.problem(message, document.plain(root))])
@@ -232,7 +237,7 @@ def load(path: Path, label: str) -> FigureFile:
         figure = Figure.model_validate(document.plain(root))
     except ValidationError as error:
         raise InputError(_problems(error, root)) from None
-    found = FigureFile(figure, label, inputs.folder_of(path), root)
+    found = FigureFile(figure, label, folder, root)
     problems = list(_contradictions(found))
     if problems:
         raise InputError(problems)

@@ -94,6 +94,11 @@ class _Reading:
 def load_file(path: Path, label: str, overrides: Sequence[Override] = ()) -> Search:
     """Reads the search file at `path`. Raises [`InputError`] with everything that is wrong with it."""
     root = document.read(document.read_text(path, label), label)
+    return of_tree(root, label, inputs.folder_of(path), overrides)
+
+
+def of_tree(root: Node, label: str, folder: Path, overrides: Sequence[Override] = ()) -> Search:
+    """The same of a file that has been read, or of values that stand for one; relative paths start in `folder`."""
     if not isinstance(root, Mapping):
         message = "a search file is a mapping: an experiment with the section search"
         raise InputError([root.origin.problem(message, document.plain(root))])
@@ -123,7 +128,7 @@ def load_file(path: Path, label: str, overrides: Sequence[Override] = ()) -> Sea
     bases: list[Variant] = []
     warnings: dict[str, None] = {}
     for node in nodes:
-        base, more = _base(root, label, inputs.folder_of(path), node)
+        base, more = _base(root, label, folder, node)
         bases.append(base)
         warnings |= dict.fromkeys(more)
     search = Search(

@@ -8,13 +8,13 @@ never simulated again.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from syncline import memory
 from syncline.engine import PS_PER_S
+from syncline.errors import CancelledError
 from syncline.schema import rules
 from syncline.searches.file import Search
 from syncline.searches.predict import Predicted, Predictor
@@ -25,6 +25,10 @@ from syncline.sweeps import run as sweeps
 from syncline.sweeps.journal import Entry, Journal
 from syncline.sweeps.points import key_of
 from syncline.sweeps.progress import SweepProgress
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
+    from syncline.runner import Watch
 
 WAVE: Final = 4
 """Simulations for each processor between two looks at what can still win; twice as many each time."""
@@ -130,13 +134,26 @@ def predicted(search: Search, space: Space) -> Found:
 
 
 def simulate(
-    found: Found, journal: Journal | None, threads: int | None, *, quiet: bool, address: str | None = None
+    found: Found,
+    journal: Journal | None,
+    threads: int | None,
+    *,
+    quiet: bool,
+    address: str | None = None,
+    watch: Watch | None = None,
+    warn: sweeps.Warn = sweeps.on_stderr,
+    memory_limit: int | None = None,
+    cancel: Cancellation | None = None,
 ) -> None:
-    """Simulates the most promising candidates, as many as the search says, or until no other can be better."""
+    """Simulates the most promising candidates, as many as the search says, or until no other can be better.
+
+    `watch` hears how far those are that are simulated next, `warn` of what is to be known; a simulation may take
+    `memory_limit` bytes; `cancel` ends this as an interrupt does, with what is known by then.
+    """
     entries: dict[str, Entry] = {}
     if journal is not None:
         if journal.remark is not None:
-            print(f"warning: {journal.remark}", file=sys.stderr)
+            warn(journal.remark)
         entries |= journal.entries
     order = [(found.cost(f, f.predicted.estimate), f.candidate.number, f) for f in found.findings if f.predicted]
     waiting = [finding for _, _, finding in sorted(order, key=lambda item: item[:2])]
@@ -147,12 +164,17 @@ def simulate(
             wave, waiting = waiting[:number], waiting[number:]
             if not wave:
                 break
-            jobs = _jobs(wave, entries)
-            at_a_time = memory.at_once(threads, (_memory(finding) for finding in wave))
+            jobs = [
+                (key, replace(variant, memory_limit=memory_limit, cancel=cancel), seeds)
+                for key, variant, seeds in _jobs(wave, entries)
+            ]
+            at_a_time = memory.at_once(threads, (_memory(finding) for finding in wave), memory_limit)
             names = {finding.key or "": finding.candidate.name for finding in wave}
-            with SweepProgress({key: 0 for key, _, _ in jobs}, len(wave) - len(jobs), quiet=quiet) as progress:
+            weights = {key: 0 for key, _, _ in jobs}
+            already = len(wave) - len(jobs)
+            with SweepProgress(weights, already, quiet=quiet, watch=watch, names=names) as progress:
                 sweeps.keep(
-                    pool.simulate(jobs, at_a_time if address is None else threads, address),
+                    pool.simulate(jobs, at_a_time if address is None else threads, address, cancel=cancel),
                     names,
                     entries,
                     journal,
@@ -162,7 +184,7 @@ def simulate(
             found.exclude()
             waiting = [finding for finding in waiting if not finding.excluded]
             at_once *= 2  # processes that start take time
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, CancelledError):
         found.interrupted = True
         _take(found.findings, entries)
         found.exclude()

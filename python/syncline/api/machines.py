@@ -1,15 +1,40 @@
-"""What commands about trees have in common: the machine, and how many GPUs may take part."""
+"""Machines and those of their GPUs that take part, as they are named; what is wrong is said as of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from syncline.cli import topology
-
 if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.fabric.graph import Graph
+    from syncline.fabric.machines import Cluster
+
+
+def machine_named(text: str) -> Cluster:
+    """The machine of `--machine`."""
+    from syncline.errors import command_line
+    from syncline.fabric import notation
+    from syncline.fabric.notation import MachineError
+
+    try:
+        return notation.parse(text)
+    except MachineError as error:
+        raise command_line("--machine", text, error.message, error.accepted) from None
+
+
+def allocated(graph: Graph, text: str | None) -> tuple[int, ...]:
+    """The NPUs of `--gpus`; all, where it is not given."""
+    from syncline.errors import command_line
+    from syncline.fabric import allocation
+    from syncline.fabric.allocation import AllocationError
+
+    if text is None:
+        return tuple(range(graph.npus))
+    try:
+        return allocation.parse(text, graph.npus)
+    except AllocationError as error:
+        raise command_line("--gpus", text, error.message, error.accepted) from None
 
 
 def fabric(machine: str | None, topology_file: str | None) -> Graph:
@@ -18,7 +43,7 @@ def fabric(machine: str | None, topology_file: str | None) -> Graph:
     from syncline.fabric import files
 
     if machine is not None:
-        return topology.machine_named(machine).graph()
+        return machine_named(machine).graph()
     return files.load(inputs.given(topology_file or ""))
 
 

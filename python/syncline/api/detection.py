@@ -1,0 +1,91 @@
+"""`syncline.detect`: the fabric of the machine at hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from syncline.api import arguments, display
+from syncline.api.arguments import ARGUMENTS
+
+if TYPE_CHECKING:
+    from syncline.api.files import AnyPath
+    from syncline.fabric.detected import Detected
+    from syncline.results import Document
+
+
+def document(found: Detected) -> Document:
+    """The document of `topology detect --json`."""
+    from syncline import results
+
+    return {
+        **results.versions(),
+        "source": found.source,
+        "gpus": list(found.gpus),
+        "trees_links": found.links,
+        "reason": found.reason,
+        "notes": list(found.notes),
+        "content": found.content,
+    }
+
+
+class Detection:
+    """The fabric of the machine at hand."""
+
+    def __init__(self, document: Document) -> None:
+        self.document: Document = document
+        """The document that `syncline topology detect --json` prints."""
+
+    def __repr__(self) -> str:
+        return f"<Detection by {self.source}: {display.counted(len(self.gpus), 'GPU')}>"
+
+    def _repr_html_(self) -> str:
+        cells = [["GPUs", ", ".join(map(str, self.gpus))], ["trees over", self.trees_links or "-"]]
+        notes = [str(self.document["reason"]), *(f"not used: {note}" for note in self.document["notes"])]
+        return display.table(f"detected by {self.source}", ["", "value"], cells) + display.paragraphs(notes)
+
+    @property
+    def source(self) -> str:
+        """What said what the fabric is."""
+        return str(self.document["source"])
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """The GPUs that are meant, by their numbers in the topology."""
+        return tuple(self.document["gpus"])
+
+    @property
+    def trees_links(self) -> str | None:
+        """The links over which trees are better than other algorithms; `None` if they are not."""
+        found: str | None = self.document["trees_links"]
+        return found
+
+    @property
+    def content(self) -> str:
+        """The topology as the text of a file, which `topology_file` of other functions takes."""
+        return str(self.document["content"])
+
+
+def detect(
+    gpus: str | Sequence[int] | None = None,
+    *,
+    nccl_file: AnyPath | None = None,
+    nvidia_smi: str = "nvidia-smi",
+    sys_root: AnyPath = "/sys",
+) -> Detection:
+    """Finds the fabric of the machine at hand: NCCL_TOPO_FILE, `nvidia-smi topo -m`, or the PCI devices in /sys.
+
+    `gpus` are those that are meant, as PCI addresses (`"0000:07:00.0,..."`) or numbers; all if not given. `nccl_file`
+    is NCCL's topology XML, by default what NCCL_TOPO_FILE names; `nvidia_smi` the command; `sys_root` where the file
+    system of the kernel is.
+
+    Raises [`InputError`] where nothing is found.
+    """
+    from syncline.fabric.detected import Places
+    from syncline.fabric.detected import detect as detected
+
+    file = os.environ.get("NCCL_TOPO_FILE") if nccl_file is None else str(nccl_file)
+    with arguments.spelled(ARGUMENTS):
+        return Detection(document(detected(arguments.listed(gpus), Places(file, nvidia_smi, Path(sys_root)))))

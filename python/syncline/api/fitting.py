@@ -1,0 +1,110 @@
+"""`syncline.fit`: which divisions of a model fit into the memory of its NPUs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline.api import arguments, display, sources, tables
+from syncline.api.documented import Documented
+from syncline.api.tables import Table
+from syncline.errors import one_of
+from syncline.text_units import size
+
+if TYPE_CHECKING:
+    from syncline.api.sources import Source
+    from syncline.results import Document
+    from syncline.schema.load import Study, Variant
+
+SHOWN: Final = 20
+"""Rows that a notebook shows of a variant."""
+
+
+def run(study: Study, *, every: bool) -> Document:
+    """What fits of all variants, as the document of `fit --json`. Raises [`InputError`] where that cannot be said."""
+    from syncline import assumptions
+    from syncline.results import versions
+
+    variants = [_of(variant, every=every) for variant in study.variants]
+    return {
+        **versions(),
+        "status": "complete",
+        "seed": 0,
+        "assumptions": assumptions.of(study.variants),
+        "warnings": list(study.warnings),
+        "fidelity": {},
+        "name": study.name,
+        "variants": variants,
+    }
+
+
+def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
+    """What fits of a variant. Raises [`InputError`] where that cannot be said."""
+    from syncline.errors import InputError
+    from syncline.schema.workloads import DividedWorkload
+    from syncline.strategies import fit as divisions
+    from syncline.strategies import training
+
+    experiment, available = variant.experiment, variant.experiment.npu.memory
+    if not isinstance(experiment.workload, DividedWorkload):
+        message = "there is no model that could be divided"
+        raise InputError([variant.problem(("workload",), message, "workload.model with workload.global_batch")])
+    if available is None:
+        message = "it is not known how much memory an NPU has"
+        raise InputError([variant.problem(("npu", "memory"), message, "npu.memory, npu.gpu, or a machine as topology")])
+    rows = [candidate.row(available) for candidate in divisions.candidates(training.of(experiment))]
+    return {
+        "name": variant.name,
+        "npus": experiment.topology.npus,
+        "memory_bytes": available,
+        "candidates": len(rows),
+        "fitting": sum(row["fits"] for row in rows),
+        "rows": [row for row in rows if every or row["fits"]],
+    }
+
+
+class Fit(Documented):
+    """Which divisions of a model fit into the memory of an NPU, by variant."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document)
+        self.tables: dict[str, Table] = {
+            variant["name"]: tables.of_entries(variant["name"], variant["rows"]) for variant in document["variants"]
+        }
+        """By variant, a row for each division: its degrees, `fits`, and the terms of its memory in bytes."""
+
+    def __repr__(self) -> str:
+        return f"<Fit {self.document['name']}: {one_of(f'{n} of {self.candidates[n]}' for n in self.fitting)}>"
+
+    def _repr_html_(self) -> str:
+        text = ""
+        for variant in self.document["variants"]:
+            have = f"{variant['npus']:,} NPUs of {size(variant['memory_bytes'])}"
+            about = f"{variant['name']} on {have}: {variant['fitting']} of {variant['candidates']} divisions fit"
+            names = list(variant["rows"][0]) if variant["rows"] else ["tensor"]
+            text += display.rows(about, variant["rows"], names, SHOWN, "fit.tables has all of them.")
+        return text
+
+    @property
+    def candidates(self) -> dict[str, int]:
+        """By variant, how many divisions there are."""
+        return {variant["name"]: variant["candidates"] for variant in self.document["variants"]}
+
+    @property
+    def fitting(self) -> dict[str, int]:
+        """By variant, how many of them fit."""
+        return {variant["name"]: variant["fitting"] for variant in self.document["variants"]}
+
+
+def fit(source: Source, *, set: Mapping[str, object] | None = None, every: bool = False) -> Fit:
+    """Lists which divisions of a model fit into the memory of the NPUs, and with what terms.
+
+    `source` is an experiment as in [`load`], whose model has `workload.global_batch`, and whose NPU has a memory.
+    Varied are `parallel.tensor`, `pipeline`, `data`, `zero` and `recompute`; all else is as the experiment says,
+    changed by `set`. With `every`, those that do not fit are listed as well.
+
+    Raises [`InputError`] with everything that is wrong.
+    """
+    settings = arguments.of_program(changes=set)
+    study = settings.loaded(lambda overrides, forced: sources.read(source, overrides, forced))
+    return Fit(run(study, every=every))

@@ -1,0 +1,354 @@
+"""Each function gives the document of its command, says what is wrong as one error, and shows itself as a table."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import re
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+import syncline
+from support.command import Ended
+from support.topologies import CLOUD_XML
+from syncline.software import measurements
+
+Command = Callable[..., Ended]
+
+MEASURED = measurements.FOLDER / "a100-8-oci.csv"
+EXPERIMENT: Final[dict[str, Any]] = {
+    "name": "tiny",
+    "topology": "Ring(4)",
+    "workload": {"collective": "all-reduce", "size": "64KiB"},
+}
+SWEEP: Final[dict[str, Any]] = {"name": "chunks", "base": "tiny.yaml", "axes": {"collective.chunk": ["16KiB", "32KiB"]}}
+MODEL: Final[dict[str, Any]] = {
+    "name": "gpt",
+    "topology": "dgx-a100(nodes=1)",
+    "workload": {
+        "model": "gpt2",
+        "parameters": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1024, "positions": 128},
+        "global_batch": 8,
+    },
+    "collective": {"chunks": 2, "algorithm": "ring"},
+    "network": "flow",
+    "endpoint": "ideal",
+}
+SEARCH: Final[dict[str, Any]] = MODEL | {"search": {"tensor": [1, 2], "pipeline": [1, 2], "simulate": 2}}
+FIGURE: Final[dict[str, Any]] = {
+    "name": "mine",
+    "title": "Chunks & <b>sizes</b>",
+    "sweeps": ["chunks.sweep.yaml"],
+    "panels": [
+        {"kind": "bars", "title": "Time", "x": "collective.chunk", "series": "variant", "y": "time_s", "unit": "us"}
+    ],
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a command and its function are given, and an error."""
+
+    function: str
+    given: tuple[Any, ...]
+    known: dict[str, Any]
+    command: tuple[str, ...]
+    wrong: dict[str, Any]
+    """Arguments that are wrong beside the others."""
+    places: tuple[str, ...]
+    """The places of the problems with them."""
+    wrong_given: tuple[Any, ...] | None = None
+    known_of_mappings: tuple[Any, ...] | None = field(default=None)
+    """The same as values in place of files."""
+
+
+CASES: Final = [
+    Case(
+        "sweep",
+        ("chunks.sweep.yaml",),
+        {"threads": 1, "seed": 3, "set": {"collective.inflight": 4}},
+        ("sweep", "chunks.sweep.yaml", "--threads", "1", "--seed", "3", "--set", "collective.inflight=4"),
+        {"out": "table.xls", "seed": -1, "threads": 0},
+        ("arguments: threads", "arguments: seed", "arguments: out"),
+        known_of_mappings=(SWEEP | {"base": EXPERIMENT},),
+    ),
+    Case(
+        "bench",
+        ("all-reduce", "dgx-h100"),
+        {"sizes": [1024, "64MiB"], "gpus": [0, 1, 2, 3], "small_size_time": "20us"},
+        (
+            *("bench", "all-reduce", "--machine", "dgx-h100", "--sizes", "1024B,64MiB"),
+            *("--gpus", "0-3", "--small-size-time", "20us"),
+        ),
+        {"algorithm": "rong", "sizes": "8", "seed": -1},
+        ("arguments: seed", "arguments: algorithm", "arguments: sizes"),
+    ),
+    Case(
+        "bench",
+        ("broadcast", "dgx1v"),
+        {"sizes": "1MB,8MB", "gpus": "1,4-6", "algorithm": "packed-trees"},
+        (
+            *("bench", "broadcast", "--machine", "dgx1v", "--sizes", "1MB,8MB", "--gpus", "1,4-6"),
+            *("--algorithm", "packed-trees"),
+        ),
+        {"software": "h100", "small_size_time": "2us"},
+        ("arguments: software", "arguments: small_size_time"),
+    ),
+    Case(
+        "calibrate",
+        (MEASURED, "dgx-a100"),
+        {"column": "out-of-place", "collective": "all-reduce"},
+        ("calibrate", str(MEASURED), "--machine", "dgx-a100", "--column", "out-of-place", "--collective", "all-reduce"),
+        {"column": "both", "collective": "all"},
+        ("arguments: collective", "arguments: column"),
+    ),
+    Case(
+        "trees",
+        ("dgx1v",),
+        {"gpus": [0, 1, 3], "collective": "all-reduce", "size": 10**8},
+        ("trees", "--machine", "dgx1v", "--gpus", "0,1,3", "--collective", "all-reduce", "--size", "100000000B"),
+        {"root": 7, "objective": "fast", "links": "hybrid"},
+        ("arguments: objective", "arguments: links", "arguments: root"),
+    ),
+    Case(
+        "search",
+        ("search.yaml",),
+        {"threads": 1},
+        ("search", "search.yaml", "--threads", "1"),
+        {"out": "x.txt", "set": {"search.tensor": ["1"], "": 3}},
+        ("argument set: search.tensor.0", "arguments: set", "arguments: out"),
+        known_of_mappings=(SEARCH,),
+    ),
+    Case(
+        "figure",
+        ("mine.figure.yaml",),
+        {"threads": 1},
+        ("figure", "mine.figure.yaml", "--threads", "1", "--out", "figures"),
+        {"seed": -1, "out": "tiny.yaml"},
+        ("arguments: seed", "arguments: out"),
+        known_of_mappings=(FIGURE,),
+    ),
+    Case(
+        "fit",
+        ("model.yaml",),
+        {"every": True, "set": {"parallel.micro_batch": 1}},
+        ("fit", "model.yaml", "--all", "--set", "parallel.micro_batch=1"),
+        {"set": 4},
+        ("arguments: set",),
+        known_of_mappings=(MODEL,),
+    ),
+    Case(
+        "detect",
+        (),
+        {"nccl_file": "nccl.xml", "sys_root": "nowhere", "nvidia_smi": "./none"},
+        ("topology", "detect", "--nccl-file", "nccl.xml", "--sys", "nowhere", "--nvidia-smi", "./none"),
+        {"gpus": [99]},
+        ("arguments: gpus",),
+    ),
+]
+IDS: Final = [f"{case.function}-{number}" for number, case in enumerate(CASES)]
+
+
+@pytest.fixture(autouse=True)
+def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, content in (
+        *(("tiny.yaml", EXPERIMENT), ("chunks.sweep.yaml", SWEEP), ("mine.figure.yaml", FIGURE)),
+        *(("model.yaml", MODEL), ("search.yaml", SEARCH)),
+    ):
+        Path(name).write_text(yaml.safe_dump(content))
+    Path("nccl.xml").write_text(CLOUD_XML)
+
+
+def apart_from_cost(document: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in document.items() if key != "cost"}
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_equals_the_command_and_shows_itself(
+    syncline_command: Command, case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = syncline_command(*case.command, "--json")
+    assert ended.status == 0, ended.err
+    said = apart_from_cost(json.loads(ended.out))
+    found = getattr(syncline, case.function)(*case.given, **case.known)
+    assert apart_from_cost(found.document) == said
+    assert capsys.readouterr() == ("", "")
+    shows_itself(found)
+    if case.known_of_mappings is not None:
+        again = getattr(syncline, case.function)(*case.known_of_mappings, **case.known)
+        named = {"tiny.yaml": "tiny"}  # an experiment in a sweep is called by its name, and a file by its path
+        text = json.dumps(said)
+        for path, name in named.items():
+            text = text.replace(f'"{path}"', f'"{name}"')
+        assert json.loads(
+            re.sub(r'"key": "\w+"', '"key": ""', json.dumps(apart_from_cost(again.document)))
+        ) == json.loads(re.sub(r'"key": "\w+"', '"key": ""', text))
+
+
+@pytest.mark.parametrize("case", CASES, ids=IDS)
+def test_says_what_is_wrong(case: Case) -> None:
+    with pytest.raises(syncline.InputError) as caught:
+        getattr(syncline, case.function)(*case.given, **case.known | case.wrong)
+    assert tuple(f"{p.file}: {p.field}" for p in caught.value.problems) == case.places
+    assert " --" not in str(caught.value)
+    assert "command line" not in str(caught.value)
+
+
+def shows_itself(found: Any) -> None:
+    """As a small table, whose texts are escaped whatever they are."""
+    assert repr(found).startswith(f"<{type(found).__name__} ")
+    assert len(repr(found)) < 200
+    html = found._repr_html_()
+    assert "<table>" in html or "<figure>" in html
+    assert html.count("<table>") == html.count("</table>")
+    assert "color" not in html  # colours are those of the page around it, dark or light
+    found.document.update(_poisoned(found.document))
+    html = found._repr_html_()
+    assert "<script" not in html
+    assert "&lt;script&gt;" in html
+
+
+HOSTILE: Final = "<script>alert('&')</script>"
+
+
+def _poisoned(value: Any) -> Any:
+    """A document all of whose texts are hostile."""
+    if isinstance(value, dict):
+        return {key: _poisoned(entry) for key, entry in value.items()}
+    if isinstance(value, list):
+        return [_poisoned(item) for item in value]
+    return HOSTILE if isinstance(value, str) else value
+
+
+def test_no_function_has_the_name_of_a_module() -> None:
+    """Importing the module would put it in the place of the function."""
+    modules = {module.name for module in pkgutil.iter_modules(syncline.__path__)}
+    assert len(modules) > 20
+    assert not modules & set(syncline.__all__)
+
+
+class TestTables:
+    def test_of_a_sweep(self) -> None:
+        found = syncline.sweep("chunks.sweep.yaml", threads=1, out="table.parquet")
+        arrow = found.table.to_arrow()
+        assert arrow.drop_columns(["wall_time_s"]) == pq.read_table("table.parquet").drop_columns(["wall_time_s"])
+        assert found.axes == ("collective.chunk_bytes",)
+        assert arrow.column("collective.chunk_bytes").to_pylist() == [16384, 32768]
+        assert found.table.columns["time_s"]["unit"] == "s"
+        assert (len(found), found.points, found.failed, found.status) == (2, 2, (), "complete")
+        again = syncline.sweep("chunks.sweep.yaml", threads=1, out="table.parquet", resume=True)
+        assert again.table.to_arrow() == arrow  # what took time was not done again
+
+    def test_of_benches(self) -> None:
+        found = syncline.bench("all-gather", "dgx-a100", sizes="1KiB,1GiB")
+        assert found.table.to_arrow().column("time_s").to_pylist() == [row.time_s for row in found.rows]
+        assert found.table.columns["bus_bandwidth_bytes_per_s"] == {"unit": "B/s"}
+        assert found.rows[0].time_low_s is not None
+        assert found.rows[1].time_low_s is None
+        assert found.text.startswith("# all_gather_perf on")
+
+    def test_of_a_search(self) -> None:
+        found = syncline.search(SEARCH, threads=1)
+        assert found.best is not None
+        times = found.table.to_arrow().column("iteration_time_s").to_pylist()
+        assert found.best["iteration_time_s"] == times[0] == min(t for t in times if t is not None)
+
+    def test_of_a_figure(self) -> None:
+        found = syncline.figure(FIGURE, threads=1, out="figures")
+        assert Path("figures/mine.svg").read_text() == found.svg
+        assert Path("figures/mine.png").read_bytes() == found.png
+        assert Path("figures/mine.html").read_text() == found.page
+        assert len(found.table) == 2
+        assert "base64" in found._repr_html_()
+
+
+def test_a_calibration_is_for_bench(tmp_path: Path) -> None:
+    found = syncline.calibrate(MEASURED, "dgx-a100")
+    path = found.save(tmp_path / "mine.yaml")
+    assert found.error is not None
+    assert found.held_out_error is not None
+    assert found.constants["launch_s"] > 0
+    sizes = [row.size_bytes for row in found.residuals]
+    predicted = syncline.bench("all-reduce", "dgx-a100", sizes=sizes, software=path)
+    for row, fitted in zip(predicted.rows, found.residuals, strict=True):
+        if row.size_bytes >= 2**20:
+            assert row.time_s == pytest.approx(fitted.fitted_s, rel=0.01)
+    with pytest.raises(syncline.InputError, match="arguments: out: this cannot be written"):
+        found.save(tmp_path / "nowhere" / "mine.yaml")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_sweep_is_cancelled(threads: int) -> None:
+    """Between simulations that are finished and one that would take days."""
+    cancel = syncline.Cancellation()
+    sizes = ["16KiB", "32KiB", "64GiB"]
+    base = EXPERIMENT | {"network": "packet", "collective": {"algorithm": "ring", "chunk": "64KiB"}}
+
+    def hear(standing: syncline.Standing) -> None:
+        if standing.done == 2:
+            threading.Thread(target=cancel.cancel).start()
+
+    described = {"name": "sizes", "base": base, "axes": {"workload.size": sizes}}
+    with pytest.raises(syncline.CancelledError, match="2 of 3 simulations are finished"):
+        syncline.sweep(described, threads=threads, cancel=cancel, progress=hear, out="sizes.csv")
+    assert Path("sizes.csv").read_text().count("done") == 2
+
+
+@pytest.mark.parametrize("function", ["sweep", "search", "figure"])
+def test_what_was_cancelled_does_not_begin(function: str) -> None:
+    cancel = syncline.Cancellation()
+    cancel.cancel()
+    given = {"sweep": "chunks.sweep.yaml", "search": "search.yaml", "figure": "mine.figure.yaml"}
+    with pytest.raises(syncline.CancelledError):
+        getattr(syncline, function)(given[function], threads=1, cancel=cancel)
+
+
+def test_two_threads_give_what_they_give_one_after_the_other() -> None:
+    tasks: list[Callable[[], Any]] = [
+        lambda: syncline.sweep(SWEEP | {"base": EXPERIMENT}, threads=1),
+        lambda: syncline.sweep(SWEEP | {"base": EXPERIMENT}, threads=1, seed=4, backend="flow"),
+        lambda: syncline.collective("all-reduce", "64KiB", topology="Ring(4)"),
+        lambda: syncline.collective("all-reduce", "64KiB", machine="dgx1v", backend="flow", seed=2),
+    ]
+    alone = [apart_from_cost(task().document) for task in tasks]
+    beside: list[Any] = [None] * len(tasks)
+
+    def run(index: int) -> None:
+        beside[index] = apart_from_cost(tasks[index]().document)
+
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert beside == alone
+
+
+def test_the_interpreter_runs_beside_a_simulation() -> None:
+    """A thread that counts while another simulates: the engine does not hold the interpreter lock."""
+    counts: list[int] = []
+    cancel = syncline.Cancellation()
+    done = threading.Event()
+
+    def simulate() -> None:
+        with pytest.raises(syncline.CancelledError):
+            syncline.run(
+                EXPERIMENT | {"network": "packet", "workload": {"collective": "all-reduce", "size": "64GiB"}},
+                cancel=cancel,
+                progress=lambda standing: counts.append(sum(each.events for each in standing.underway)),
+            )
+        done.set()
+
+    threading.Thread(target=simulate).start()
+    while not any(counts):
+        done.wait(0.01)
+    cancel.cancel()
+    assert done.wait(60)
