@@ -22,9 +22,9 @@ BASE: dict[str, Any] = {
     "workload": {"collective": "all-reduce", "size": "600KB"},
     "collective": {"chunks": 2},
     "fold": "off",
-    "output": {"trace_npus": [0, 1, 2, 3, 4, 5]},
+    "output": {"trace_npus": [0, 1, 2, 3, 4, 5], "trace_limit": 10_000_000},
 }
-CASES = {
+CASES: dict[str, dict[str, Any]] = {
     "analytical": {"network": {"backend": "analytical"}, "endpoint": {"kind": "ideal"}},
     "flow": {"network": {"backend": "flow"}, "endpoint": {"kind": "ideal"}},
     "packet": {"network": {"backend": "packet"}, "endpoint": {"kind": "ideal"}},
@@ -36,7 +36,7 @@ CASES = {
 }
 
 
-def run(case: str, **changes: Any) -> tuple[float, dict[str, Any]]:
+def run(case: str, **changes: Any) -> tuple[float | None, dict[str, Any]]:
     """The time and the tables of a run with one system."""
     [system] = syncline.run({**BASE, **CASES[case], **changes}).systems.values()
     return system.time_s, {name: system.tables[name].to_arrow() for name in ("links", "messages", "link_spans")}
@@ -111,7 +111,7 @@ def test_a_timeline_is_exported_with_what_was_measured(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("t.yaml").write_text(json.dumps({**BASE, **CASES["ACE"]}))
-    kernel = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7}
+    kernel: dict[str, Any] = {"ph": "X", "cat": "kernel", "pid": 0, "tid": 7}
     events = [
         {**kernel, "name": "ncclDevKernel_AllReduce", "ts": 5, "dur": 3, "args": {"Collective name": "allreduce"}},
         {**kernel, "name": "gemm", "ts": 1, "dur": 3},
@@ -127,10 +127,11 @@ def test_a_timeline_is_exported_with_what_was_measured(
     document = json.loads(printed.out)
     assert (document["format"], document["files"]) == ("chrome", ["t.json.gz"])
     assert document["overlay"][0]["matched"] == {"all-reduce": 1}
-    for flags, message in (
+    wrong: tuple[tuple[tuple[str, ...], str], ...] = (
         (("-o", "x.json", "--format", "perfetto"), "this is no name of a file of the format perfetto"),
         (("-o", "folder", "--overlay", "m"), "profiles are shown beside a timeline"),
         (("-o", "x.json", "--overlay", "nowhere"), "there is no such file"),
-    ):
-        refused = syncline_command("export-trace", "t.yaml", *flags)
+    )
+    for given, message in wrong:
+        refused = syncline_command("export-trace", "t.yaml", *given)
         assert (refused.status, message in refused.err) == (2, True), refused.err

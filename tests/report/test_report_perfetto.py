@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.perfetto_traces import Read, read
@@ -213,7 +213,7 @@ ROWS = st.tuples(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(st.lists(ROWS, max_size=20))
 def test_odd_names_and_slices_that_overlap_are_all_there(
     make_table: Any, rows: list[tuple[int, str, str, int, int]]
