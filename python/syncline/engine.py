@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from syncline import binding, cancelling, facts, memory, refusals
+from syncline import binding, cancelling, facts, memory, recorded, refusals
 from syncline.errors import CancelledError, EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
 from syncline.models import described as models
@@ -174,7 +174,8 @@ def run(
         summary |= {"jobs": _jobs(variant, summary, monitor), "steady": None}
         if len({job["iterations"] for job in summary["jobs"]}) > 1:
             summary["iterations"] = 1  # jobs have no iteration in common: the time is that until all are done
-    return Result(summary, {name: table(name, t) for name, t in result["tables"].items()}, cpu_time_s)
+    tables = {name: table(name, t) for name, t in result["tables"].items()}
+    return Result(summary, recorded.cut(tables, variant.experiment.output.trace_limit), cpu_time_s)
 
 
 def _jobs(variant: Variant, summary: dict[str, Any], monitor: _core.Monitor) -> list[dict[str, Any]]:

@@ -623,7 +623,7 @@ class Output(TypedDict, total=False):
     trace_npus: Sequence[int]
     """NPUs whose activity is traced."""
     trace_limit: int
-    """The most spans of activity that are traced."""
+    """The most spans of activity that are traced; of messages and of busy spans of links, a twentieth of it each."""
 
 
 class Overlap(TypedDict, total=False):

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from syncline import recorded
+
 from .series import merge
 from .study import Table, numbers
 from .units import number, significant
@@ -161,7 +163,8 @@ def read(tables: Mapping[str, Table], most: int, limit: int | None = None) -> Ti
         found.notes["folded"] = FOLDED
     for name, column in (("slices", "start_ps"), ("link_spans", "start_ps"), ("messages", "sent_ps")):
         full = tables.get(name)
-        if limit is not None and full is not None and full.num_rows >= limit > 0:
+        rows = limit if limit is None or name == "slices" else recorded.most(limit)
+        if rows is not None and full is not None and full.num_rows >= rows > 0:
             last = max(full.column(column).to_pylist())
             found.notes[f"{name}_cut_at_ps"] = last
     found.counters = [

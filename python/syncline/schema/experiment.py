@@ -214,7 +214,7 @@ class Output(Section):
     trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = Field(default=[0])
     """NPUs whose activity is traced."""
     trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000
-    """The most spans of activity that are traced."""
+    """The most spans of activity that are traced; of messages and of busy spans of links, a twentieth of it each."""
 
 
 def _workload_tag(value: Any) -> str | None:
