@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
-from syncline.cli import bench_execute, complete, options
+from syncline.cli import bench_execute, complete, options, output
 from syncline.errors import InputError, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def bench(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --execute, write a self-contained page of the results.")
     ] = None,
+    out: output.Out = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -100,6 +101,10 @@ def bench(
     from syncline.software import printing
 
     began = time.monotonic()
+    refused: list[Problem] = []
+    output.check(out, "bench", refused)
+    if refused:
+        raise InputError(refused)
     if execute:
         flags = {"--machine": machine, "--gpus": gpus, "--software": software, "--small-size-time": small_size_time}
         given = [flag for flag, value in flags.items() if value is not None]
@@ -107,6 +112,7 @@ def bench(
         document, text = _executed(kind, sizes, ranks, given, seed)
         document["cost"] = results.cost(time.monotonic() - began, [])
         _print(document, text, json=json, quiet=quiet, verbose=verbose)
+        output.write(out, "bench", document, quiet=quiet)
         if html is not None:
             bench_execute.write(html, document)
         return 0
@@ -116,6 +122,7 @@ def bench(
         document, text = _of_trees(kind, machine, sizes, gpus, software, small_size_time, seed)
         document["cost"] = results.cost(time.monotonic() - began, [])
         _print(document, text, json=json, quiet=quiet, verbose=verbose)
+        output.write(out, "bench", document, quiet=quiet)
         return 0
     model, listed, small = _read(kind, machine, sizes, gpus, algorithm, software, small_size_time, seed)
     predictions = [model.predict(size) for size in listed]
@@ -123,6 +130,7 @@ def bench(
     document["rows"] = printing.rows(model, predictions)
     document["cost"] = results.cost(time.monotonic() - began, [])
     _print(document, printing.table(model, predictions), json=json, quiet=quiet, verbose=verbose)
+    output.write(out, "bench", document, quiet=quiet)
     return 0
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import complete, options
+from syncline.cli import complete, options, output
 
 if TYPE_CHECKING:
+    from syncline.errors import Problem
     from syncline.schema.load import Study, Variant
     from syncline.schema.merge import Override
 
@@ -23,6 +24,7 @@ def fit(
     ],
     set_: options.Set = None,
     every: Annotated[bool, typer.Option("--all", help="List those that do not fit as well.")] = False,
+    out: output.Out = None,
     json: options.AsJson = False,
 ) -> int:
     """List which divisions of a model fit into the memory of the NPUs, and with what terms.
@@ -35,38 +37,41 @@ def fit(
     workload.global_batch, and the NPU a memory, as GPUs have.
     """
     from syncline import studies
+    from syncline.results import dumps
     from syncline.schema.load import load_file
 
     def read(overrides: Sequence[Override]) -> Study:
         return load_file(*studies.find(experiment), overrides)
 
-    study = options.load([], set_, read)
+    problems: list[Problem] = []
+    output.check(out, "fit", problems)
+    study = options.load(problems, set_, read)
     documents = [_of(variant, every=every) for variant in study.variants]
+    whole = _document(study, documents)
     if json:
-        print(_document(study, documents))
-        return 0
-    for document in documents:
-        _print(document, every=every)
+        print(dumps(whole))
+    else:
+        for document in documents:
+            _print(document, every=every)
+    output.write(out, "fit", whole)
     return 0
 
 
-def _document(study: Study, documents: list[dict[str, Any]]) -> str:
+def _document(study: Study, documents: list[dict[str, Any]]) -> dict[str, Any]:
     """What fits, as one JSON document."""
     from syncline import assumptions
-    from syncline.results import dumps, versions
+    from syncline.results import versions
 
-    return dumps(
-        {
-            **versions(),
-            "status": "complete",
-            "seed": 0,
-            "assumptions": assumptions.of(study.variants),
-            "warnings": list(study.warnings),
-            "fidelity": {},
-            "name": study.name,
-            "variants": documents,
-        }
-    )
+    return {
+        **versions(),
+        "status": "complete",
+        "seed": 0,
+        "assumptions": assumptions.of(study.variants),
+        "warnings": list(study.warnings),
+        "fidelity": {},
+        "name": study.name,
+        "variants": documents,
+    }
 
 
 def _of(variant: Variant, *, every: bool) -> dict[str, Any]:

@@ -69,7 +69,8 @@ def report(
     """
     from syncline import rundir
     from syncline.errors import command_line
-    from syncline.results import SCHEMA_VERSION, dumps
+    from syncline.results import dumps
+    from syncline.schema.documents import SCHEMA_VERSION
 
     of_run = _is_folder(results)
     if baseline is not None and not of_run:

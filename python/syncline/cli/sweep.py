@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from syncline.sweeps.table import Table
 
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a table (.parquet or .csv), and a journal beside it.")
+    Path | None, typer.Option(metavar="FILE", help="Write a table (.parquet, .csv or .json), and a journal beside it.")
 ]
+FORMATS = (".parquet", ".csv", ".json")
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue from the journal of an earlier sweep with this output.")
 ]
@@ -99,10 +100,12 @@ def sweep(
         entries, interrupted = run.simulate(simulations, journal, threads, quiet=quiet, address=ray)
         found = table.of(simulations, entries)
         status = found.status(len(simulations))
-        if out is not None:
+        document = _document(described, simulations, found, warnings, seed, status)
+        document["cost"] = _cost(found, time.monotonic() - began)
+        if out is not None and out.suffix == ".json":
+            run.write_document(out, document)
+        elif out is not None:
             run.write(out, found, described.name, status)
-    document = _document(described, simulations, found, warnings, seed, status)
-    document["cost"] = _cost(found, time.monotonic() - began)
     _print(document, found, out, json=json, quiet=quiet)
     if interrupted:
         print(f"interrupted; {len(found.rows)} of {len(simulations)} simulations are finished", file=sys.stderr)
@@ -131,12 +134,13 @@ def check_output(
     resume: bool,
     is_ours: Callable[[Path], bool],
     what: str,
-    formats: Sequence[str] = (".parquet", ".csv"),
+    formats: Sequence[str] = FORMATS,
+    has_journal: bool = True,
 ) -> None:
     """What is wrong with the output, before anything is read; `is_ours` says of a file whether it is `what` is written,
     which alone is replaced.
     """
-    from syncline.errors import InputError, command_line
+    from syncline.errors import InputError, command_line, one_of
     from syncline.sweeps import journal
 
     if out is None:
@@ -150,7 +154,7 @@ def check_output(
                 if out.suffix
                 else "the file name has no suffix, which chooses the format"
             )
-            problems += command_line("--out", str(out), message, f"FILE{' or FILE'.join(formats)}").problems
+            problems += command_line("--out", str(out), message, one_of(f"FILE{suffix}" for suffix in formats)).problems
         elif out.is_dir():
             problems += command_line("--out", str(out), "this is a directory", "the name of a file").problems
         elif not out.parent.is_dir():
@@ -160,7 +164,7 @@ def check_output(
         elif out.exists() and not is_ours(out):
             message = f"this file exists and is not {what}"
             problems += command_line("--out", str(out), message, f"a new file, or {what}").problems
-        else:
+        elif has_journal:
             journal.check(journal.beside(out), resume=resume)
     except InputError as error:
         problems += error.problems

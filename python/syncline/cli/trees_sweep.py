@@ -103,10 +103,10 @@ def run(wanted: Wanted, files: Files, threads: int | None, began: float, *, json
         entries, interrupted = _entries(wanted, dict(zip(keys, found, strict=True)), journal, threads)
         rows = [_row(each, entries[key]) for key, each in zip(keys, found, strict=True) if key in entries]
         table = Table(rows, wanted.about(), len(found))
+        document = _document(wanted, table, began)
         with interrupts.held_back():
             if files.table is not None:
-                table.write(files.table)
-    document = _document(wanted, table, began)
+                table.write(files.table, document)
     if table.rows:
         _draw(table, document, files)
     _print(table, document, files, json=json)
@@ -255,13 +255,12 @@ def _row(found: Allocation, entry: Entry) -> Row:
 
 
 def _document(wanted: Wanted, table: Table, began: float) -> dict[str, Any]:
-    from syncline import __version__, results
+    from syncline import results
 
     about = dict(table.about)
     fidelity = {"backend": about.pop("backend"), "endpoint": about.pop("endpoint")}
     return {
-        "schema_version": results.SCHEMA_VERSION,
-        "version": __version__,
+        **results.versions(),
         "status": table.status,
         "seed": None,
         "fidelity": fidelity,
