@@ -90,4 +90,6 @@ def answer(command: Any) -> int:
         return int(done.code or 0)
     except typer.Exit as done:
         return done.exit_code
+    except (KeyError, ValueError):  # variables that no shell sets so
+        return 1
     return 0
