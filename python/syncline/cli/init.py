@@ -116,7 +116,7 @@ def _problems(name: str, from_: str | None, machine: str | None, model: str | No
 
 def _from_template(file: Path, machine: str | None, model: str | None) -> str:
     faster = f'  - name: twice-the-network\n    topology: "{FASTER}"\n' if machine is None else ""
-    values = {"PATH": shlex.quote(str(file)), "NAME": file.stem}
+    values = {"PATH": shlex.quote(str(file)), "NAME": file.stem, "FOLDER": shlex.quote(f"runs/{file.stem}")}
     values["TOPOLOGY"] = _quoted(MACHINE if machine is None else machine)
     values["MODEL"] = MODEL if model is None else _quoted(model)
     text = TEMPLATE.read_text(encoding="utf-8").replace("@NETWORK@", faster)
