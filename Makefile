@@ -5,6 +5,7 @@
 # make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
+# make reference      writes docs/tables.md: every table, with the units and meanings of its columns
 # make validation     fits the software model to measured tables, simulates runs of ns-3 and
 #                     iterations of GPT training (15 minutes), writes docs/validation.md
 # make reproduction   simulates the ledger of published figures (hours; goes on where it was ended), writes
@@ -26,7 +27,7 @@ PYTHON_TORCH ?= python3
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch test-sanitize library fuzz bench validation reproduction tools
+.PHONY: demo test test-torch test-sanitize library fuzz bench reference validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -70,6 +71,9 @@ library: $(LIBRARY)
 
 bench: $(VENV)/.engine
 	cargo bench --workspace
+
+reference: $(VENV)/.engine
+	PYTHONPATH=python $(BIN)/python -m syncline.table_reference > docs/tables.md
 
 validation: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit

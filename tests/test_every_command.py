@@ -70,7 +70,7 @@ def test_a_table_has_the_format_of_its_suffix(folder: Path, syncline_command: Co
     for name in ("t", "t.xlsx", "t.csv.gz"):
         ended = syncline_command("sweep", "short.sweep.yaml", "--out", name)
         assert (ended.status, ended.out) == (2, "")
-        assert "accepted: FILE.parquet or FILE.csv" in ended.err
+        assert "accepted: FILE.parquet, FILE.csv, FILE.json" in ended.err
         assert not (folder / name).exists()
     (folder / "notes.csv").write_text("mine\n")
     assert syncline_command("sweep", "short.sweep.yaml", "--out", "notes.csv").status == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -159,3 +160,8 @@ def test_figures_with_typing_errors_are_refused() -> None:
     ]
     for wrong in wrongs:
         assert not validator("figure").is_valid(legal | wrong)
+
+
+def test_the_page_names_all_schemas() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "documents.md").read_text()
+    assert set(re.findall(r"`([a-z-]+)`", page.partition("## Versions")[0])) >= set(catalogue.SCHEMAS)

@@ -14,12 +14,11 @@ import syncline
 from syncline import assumptions, bounds, comparison, hardware_cost, memory
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
+from syncline.schema.documents import SCHEMA_VERSION
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
 from syncline.schema.packed import MIAD
 from syncline.schema.workloads import ROOTED, CollectiveWorkload, ModelWorkload
-
-SCHEMA_VERSION: Final = 1
 
 Document = dict[str, Any]
 Summary = Mapping[str, Any]

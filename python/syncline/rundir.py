@@ -162,6 +162,7 @@ class RunDirectory:
 
     def _write_manifest(self, status: str) -> None:
         manifest = {
+            "schema_version": documents.SCHEMA_VERSION,
             "kind": KIND,
             "version": syncline.__version__,
             "status": status,

@@ -250,7 +250,7 @@ def test_the_page_of_what_is_partial(tmp_path: Path, syncline_command: Command) 
         (("--root", "2"), "--root: in a sweep, the root is the first GPU"),
         (("--format", "plan"), "--format: a sweep writes no plans"),
         (("--gpus", "4"), "--gpus: a sweep needs GPUs to choose from"),
-        (("-o", "table.txt"), "FILE.parquet or FILE.csv"),
+        (("-o", "table.txt"), "FILE.parquet, FILE.csv, FILE.json"),
         (("-o", "/nowhere/t.parquet"), "the directory of this file does not exist"),
         (("--resume",), "--resume: there is nothing to go on with"),
         (("--threads", "0"), "--threads: this is out of range"),

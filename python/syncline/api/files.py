@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, TypeAlias
 from syncline import document, inputs
 from syncline.api.arguments import ARGUMENTS, Spelling, elsewhere, respelled
 from syncline.document import Origin
-from syncline.errors import InputError, Problem
+from syncline.errors import InputError, Problem, one_of
 
 if TYPE_CHECKING:
     from syncline.document import Node
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
-TABLES = (".parquet", ".csv")
+TABLES = (".parquet", ".csv", ".json")
 """How a table may be written: its suffix says it."""
 
 
@@ -66,6 +66,7 @@ def output_problems(
     is_ours: Callable[[Path], bool],
     what: str,
     formats: Sequence[str] = TABLES,
+    has_journal: bool = True,
 ) -> list[Problem]:
     """What is wrong with a table that is to be written, and its journal, before anything is read; `is_ours` says of a
     file whether it is `what` is written, which alone is replaced.
@@ -87,7 +88,7 @@ def output_problems(
                 if out.suffix
                 else "the file name has no suffix, which chooses the format"
             )
-            return wrong(message, f"FILE{' or FILE'.join(formats)}")
+            return wrong(message, one_of(f"FILE{suffix}" for suffix in formats))
         if out.is_dir():
             return wrong("this is a directory", "the name of a file")
         if not out.parent.is_dir():
@@ -96,7 +97,8 @@ def output_problems(
             return wrong("the directory of this file cannot be written to")
         if out.exists() and not is_ours(out):
             return wrong(f"this file exists and is not {what}", f"a new file, or {what}")
-        journal.check(journal.beside(out), resume=resume)
+        if has_journal:
+            journal.check(journal.beside(out), resume=resume)
     except InputError as error:
         return [respelled(problem, spelling) for problem in error.problems]
     except (OSError, ValueError) as error:

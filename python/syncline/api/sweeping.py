@@ -112,10 +112,12 @@ def run(
         )
         rows = table.of(simulations, entries)
         status = rows.status(len(simulations))
-        if path is not None:
+        document = _document(described, simulations, rows, warnings, settings.seed, status)
+        document["cost"] = _cost(rows, time.monotonic() - began)
+        if path is not None and path.suffix == ".json":
+            sweeps.write_document(path, document)
+        elif path is not None:
             sweeps.write(path, rows, described.name, status)
-    document = _document(described, simulations, rows, warnings, settings.seed, status)
-    document["cost"] = _cost(rows, time.monotonic() - began)
     return Finished(described, len(simulations), rows, document, interrupted)
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 import typer
 
 from syncline.api.bench_execute import DEFAULT_SIZES
-from syncline.cli import complete, options
+from syncline.cli import complete, options, output
 
 if TYPE_CHECKING:
+    from syncline.errors import Problem
     from syncline.results import Document
 
 
@@ -68,6 +69,7 @@ def bench(
     html: Annotated[
         Path | None, typer.Option(metavar="FILE", help="With --execute, write a self-contained page of the results.")
     ] = None,
+    out: output.Out = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
     quiet: options.Quiet = False,
@@ -91,7 +93,12 @@ def bench(
     """
     from syncline import progress_display
     from syncline.api import benchmarks
+    from syncline.errors import InputError
 
+    refused: list[Problem] = []
+    output.check(out, "bench", refused)
+    if refused:
+        raise InputError(refused)
     asked = benchmarks.Asked(
         kind=kind,
         machine=machine,
@@ -108,6 +115,7 @@ def bench(
     )
     document, text = benchmarks.run(asked)
     _print(document, text, json=json, quiet=quiet, verbose=verbose)
+    output.write(out, "bench", document, quiet=quiet)
     if html is not None:
         _write(html, document)
     return 0

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from syncline.cli import options, single
+from syncline.cli import options, output, single
 
 
 def collective(
@@ -28,6 +28,7 @@ def collective(
     slices: options.Slices = None,
     inflight: options.Inflight = None,
     set_: options.Set = None,
+    out: output.Out = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
     fold: options.Fold = None,
@@ -75,6 +76,7 @@ def collective(
         fold=fold,
     )
     problems = options.common_problems(threads=threads, seed=seed)
+    output.check(out, "collective", problems)
     settings = options.settings(set_, (), problems, seed=seed)
 
     from syncline import progress_display
@@ -93,6 +95,7 @@ def collective(
             print("interrupted", file=sys.stderr)
         return 130 if finished.outcomes.interrupted else 1
     _print(finished.document, json=json, quiet=quiet, verbose=verbose)
+    output.write(out, "collective", finished.document, quiet=quiet)
     return 0
 
 

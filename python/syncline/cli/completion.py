@@ -80,11 +80,16 @@ def is_asked() -> bool:
 
 
 def answer(command: Any) -> int:
-    """Answers a shell. A name that cannot be read is no reason to disturb a prompt: it is not completed."""
+    """Answers a shell, and returns the exit status."""
+    from typer import completion as shells
+
+    shells.completion_init()  # type: ignore[attr-defined]  # makes the shells known that typer has written for
     try:
         command.main(args=[], prog_name=PROGRAM, complete_var=ASKED, standalone_mode=False)
     except SystemExit as done:
         return int(done.code or 0)
     except typer.Exit as done:
         return done.exit_code
+    except (KeyError, ValueError):  # variables that no shell sets so
+        return 1
     return 0

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import complete, options
+from syncline.cli import complete, options, output
 
 if TYPE_CHECKING:
+    from syncline.errors import Problem
     from syncline.schema.load import Study
     from syncline.schema.merge import Override
 
@@ -23,6 +24,7 @@ def fit(
     ],
     set_: options.Set = None,
     every: Annotated[bool, typer.Option("--all", help="List those that do not fit as well.")] = False,
+    out: output.Out = None,
     json: options.AsJson = False,
 ) -> int:
     """List which divisions of a model fit into the memory of the NPUs, and with what terms.
@@ -42,12 +44,15 @@ def fit(
     def read(overrides: Sequence[Override]) -> Study:
         return load_file(*studies.find(experiment), overrides)
 
-    document = fitting.run(options.load([], set_, read), every=every)
+    problems: list[Problem] = []
+    output.check(out, "fit", problems)
+    document = fitting.run(options.load(problems, set_, read), every=every)
     if json:
         print(dumps(document))
-        return 0
-    for variant in document["variants"]:
-        _print(variant, every=every)
+    else:
+        for variant in document["variants"]:
+            _print(variant, every=every)
+    output.write(out, "fit", document)
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_text
 import re
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -89,7 +90,7 @@ def init(
     elif not quiet:
         for path in written.values():
             print(path)
-        print(f"run it with: syncline run {file}", file=sys.stderr)
+        print(f"run it with: syncline run {shlex.quote(str(file))}", file=sys.stderr)
     if kept and not quiet:
         print(f"{beside} is kept as it is", file=sys.stderr)
     return 0
@@ -115,7 +116,8 @@ def _problems(name: str, from_: str | None, machine: str | None, model: str | No
 
 def _from_template(file: Path, machine: str | None, model: str | None) -> str:
     faster = f'  - name: twice-the-network\n    topology: "{FASTER}"\n' if machine is None else ""
-    values = {"PATH": str(file), "NAME": file.stem, "TOPOLOGY": _quoted(machine or MACHINE)}
+    values = {"PATH": shlex.quote(str(file)), "NAME": file.stem, "FOLDER": shlex.quote(f"runs/{file.stem}")}
+    values["TOPOLOGY"] = _quoted(MACHINE if machine is None else machine)
     values["MODEL"] = MODEL if model is None else _quoted(model)
     text = TEMPLATE.read_text(encoding="utf-8").replace("@NETWORK@", faster)
     for key, value in values.items():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import complete, options
+from syncline.cli import complete, options, output
+
+if TYPE_CHECKING:
+    from syncline.errors import Problem
 
 
 def names(
@@ -19,6 +22,7 @@ def names(
             autocompletion=complete.kinds,
         ),
     ] = None,
+    out: output.Out = None,
     json: options.AsJson = False,
 ) -> int:
     """List what there is by name, with a line of what each is.
@@ -29,11 +33,15 @@ def names(
       syncline list studies --json
     """
     from syncline import listing
-    from syncline.errors import command_line, did_you_mean, one_of
+    from syncline.errors import InputError, command_line, did_you_mean, one_of
 
     if kind is not None and kind not in listing.KINDS:
         message = f"there are no lists of these{did_you_mean(kind, listing.KINDS)}"
         raise command_line("KIND", kind, message, one_of(listing.KINDS))
+    problems: list[Problem] = []
+    output.check(out, "list", problems)
+    if problems:
+        raise InputError(problems)
     chosen = listing.KINDS.values() if kind is None else [listing.KINDS[kind]]
     if json:
         from syncline import results
@@ -41,6 +49,8 @@ def names(
         print(results.dumps(_document(chosen)))
     else:
         _print(chosen, one=kind is not None)
+    if out is not None:
+        output.write(out, "list", _document(chosen))
     return 0
 
 

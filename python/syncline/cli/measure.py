@@ -71,6 +71,8 @@ def measure(
     ]
     if shapes is None and out is None:
         problems += command_line("--out", None, "a table to write is missing", "--out FILE, or --shapes FILE").problems
+    if out is not None and out.suffix != ".csv":
+        problems += command_line("--out", str(out), "measurements are written as CSV", "FILE.csv").problems
     if seconds is not None and not seconds > 0:
         problems += command_line("--seconds", seconds, "this is out of range", "a number above zero").problems
     if problems:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.cli import complete, options
+from syncline.cli import complete, options, output
 from syncline.errors import InputError, command_line
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def reproduce(
             metavar="DIR", help="Keep simulations in this folder, and take from it what was simulated before."
         ),
     ] = None,
+    out: output.Out = None,
     json: options.AsJson = False,
     threads: options.Threads = None,
     seed: options.Seed = 0,
@@ -63,6 +64,7 @@ def reproduce(
     with --keep, what is finished stays when the command is ended, and the same command goes on from there.
     """
     problems = options.common_problems(threads=threads, seed=seed)
+    output.check(out, "reproduce", problems)
     if write is not None:
         problems += [problem for error in _unwritable(write, claims or []) for problem in error.problems]
     if problems:
@@ -115,6 +117,7 @@ def reproduce(
         print(results.dumps(document))
     else:
         _print(findings, tables_found if with_experiments else [], comparisons)
+    output.write(out, "reproduce", document, quiet=quiet)
     different = confirm.differences(comparisons)
     for difference in different:
         print(difference, file=sys.stderr)

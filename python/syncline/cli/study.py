@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.cli import complete, options
+from syncline.cli import complete, options, output
 
 if TYPE_CHECKING:
+    from syncline.errors import Problem
     from syncline.results import Document
     from syncline.rundir import RunDirectory
     from syncline.schema.load import Study
@@ -27,7 +28,16 @@ Experiment = Annotated[
 def run(
     experiment: Experiment,
     set_: options.Set = None,
-    out: Annotated[Path | None, typer.Option(help="Write tables, traces and a report into this directory.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR|FILE",
+            help="Write tables, traces and a report into this directory; or, into FILE.parquet, .csv or .json, a row "
+            "for each system.",
+        ),
+    ] = None,
     trace: options.TraceFormat = None,
     json: options.AsJson = False,
     threads: options.Threads = None,
@@ -59,12 +69,16 @@ def run(
       syncline run ace/resnet50 --out runs/resnet50 --trace pftrace
       syncline run my.yaml --set training.iterations=4 --set variants.SMs.npu.sms=40
       syncline run my.yaml --backend analytical --json > result.json
+      syncline run my.yaml --out systems.csv
       syncline run my.yaml --pcap "npu 0" --pcap "switch 0" --out runs/captured
 
     Flags such as --chunk apply to every variant. --set changes the file, so variants can override it.
     """
     problems = options.common_problems(threads=threads, seed=seed)
-    if pcap and out is None:
+    problems += _no_table(out)
+    table, folder = (out, None) if out is not None and _is_table(out) else (None, out)
+    output.check(table, "run", problems)
+    if pcap and folder is None:
         from syncline.errors import command_line
 
         message = "captures need a directory to be written to"
@@ -87,19 +101,20 @@ def run(
     from syncline.rundir import RunDirectory
 
     def to(study: Study) -> RunDirectory:
-        assert out is not None
-        return RunDirectory(out, study, _command(), seed, trace_format)
+        assert folder is not None
+        return RunDirectory(folder, study, _command(), seed, trace_format)
 
     finished = simulate.run(
         lambda *changes: sources.read_file(experiment, *changes),
         settings,
-        None if out is None else to,
+        None if folder is None else to,
         watch=progress_display.shown(quiet=quiet),
         warn=lambda warning: options.warn(warning, quiet=quiet),
     )
     outcomes = finished.outcomes
     if json or outcomes.results or not outcomes.interrupted:
         _print(finished.document, finished.directory, json=json, quiet=quiet, verbose=verbose)
+        output.write(table, "run", finished.document, quiet=quiet)
     for name, message in outcomes.failures:
         print(f"{name}: the simulation failed: {message}", file=sys.stderr)
     if outcomes.interrupted:
@@ -109,9 +124,29 @@ def run(
     return 1 if outcomes.failures else 0
 
 
+def _no_table(out: Path | None) -> list[Problem]:
+    """What is wrong with a name that is one of a file in a format that is not written."""
+    from syncline import command_tables
+    from syncline.errors import command_line, one_of
+
+    if out is None or out.suffix not in command_tables.OTHERS or out.is_dir():
+        return []
+    files = one_of(f"FILE{suffix}" for suffix in command_tables.FORMATS)
+    message = f"the suffix {out.suffix} is not that of a format"
+    return list(command_line("--out", str(out), message, f"{files}, or a directory").problems)
+
+
+def _is_table(out: Path) -> bool:
+    """Whether this is a file for a table: by its suffix, unless there is a directory of the name."""
+    from syncline import command_tables
+
+    return out.suffix in command_tables.FORMATS and not out.is_dir()
+
+
 def check(
     experiment: Experiment,
     set_: options.Set = None,
+    out: output.Out = None,
     json: options.AsJson = False,
     seed: options.Seed = 0,
     fold: options.Fold = None,
@@ -130,6 +165,7 @@ def check(
       syncline check ace/resnet50 --set training.iterations=100
     """
     problems = options.common_problems(seed=seed)
+    output.check(out, "check", problems)
     forced = options.forced(
         chunk=chunk,
         inflight=inflight,
@@ -147,6 +183,7 @@ def check(
     checked = simulate.check(
         lambda *changes: sources.read_file(experiment, *changes), settings, progress_display.shown()
     )
+    output.write(out, "check", checked.document)
     if json:
         print(results.dumps(checked.document))
         return 0

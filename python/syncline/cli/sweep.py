@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from syncline.sweeps.table import Table
 
 Out = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Write a table (.parquet or .csv), and a journal beside it.")
+    Path | None, typer.Option(metavar="FILE", help="Write a table (.parquet, .csv or .json), and a journal beside it.")
 ]
 Resume = Annotated[
     bool, typer.Option("--resume", help="Continue from the journal of an earlier sweep with this output.")

@@ -84,7 +84,10 @@ def trees(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--out", metavar="FILE", help="The file for the plan, or for the table of a sweep (.parquet, .csv)."
+            "-o",
+            "--out",
+            metavar="FILE",
+            help="The file for the plan, or for the table of a sweep (.parquet, .csv, .json).",
         ),
     ] = None,
     svg: Annotated[

@@ -103,10 +103,10 @@ def run(wanted: Wanted, files: Files, threads: int | None, began: float, *, json
         entries, interrupted = _entries(wanted, dict(zip(keys, found, strict=True)), journal, threads)
         rows = [_row(each, entries[key]) for key, each in zip(keys, found, strict=True) if key in entries]
         table = Table(rows, wanted.about(), len(found))
+        document = _document(wanted, table, began)
         with interrupts.held_back():
             if files.table is not None:
-                table.write(files.table)
-    document = _document(wanted, table, began)
+                table.write(files.table, document)
     if table.rows:
         _draw(table, document, files)
     _print(table, document, files, json=json)

@@ -16,6 +16,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from syncline.errors import InputError, Problem, shown
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
 
+SCHEMA_VERSION: Final = 1
+"""The version of the form of documents (docs/documents.md). It is raised where a field is removed or means something
+else; what was written before is read all the same.
+"""
 MOST: Final = 1e30
 """No time, size, rate or count of any document reaches this."""
 MOST_DEPTH: Final = 64
@@ -343,6 +347,7 @@ class RunDocument(Part):
 class Manifest(Part):
     """`manifest.json` of a run directory."""
 
+    schema_version: Annotated[int, Field(ge=1)] = SCHEMA_VERSION
     kind: Literal["syncline run"]
     version: str | None = None
     status: Status
@@ -394,7 +399,7 @@ def read(data: bytes, file: str, model: type[BaseModel]) -> dict[str, Any]:
         raise InputError([Problem(file, error.lineno, "", None, message)]) from None
     except (RecursionError, ValueError):
         raise refuse("this is not valid JSON: nested too deeply, or with a number beyond all bounds") from None
-    problems = list(_illegible(value, file, ()))
+    problems = [*_illegible(value, file, ()), *_newer(value, file)]
     if problems:
         raise InputError(problems)
     try:
@@ -403,6 +408,14 @@ def read(data: bytes, file: str, model: type[BaseModel]) -> dict[str, Any]:
         raise InputError(_problems(error, file)) from None
     assert isinstance(value, dict)
     return value
+
+
+def _newer(value: object, file: str) -> Iterator[Problem]:
+    """A document of a form that is not known yet."""
+    version = value.get("schema_version") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        message = "this was written by a newer Syncline"
+        yield Problem(file, None, "schema_version", str(version), message, f"up to {SCHEMA_VERSION}")
 
 
 def _illegible(value: object, file: str, path: tuple[str, ...]) -> Iterator[Problem]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline import parquet, results, rundir
+from syncline import facts, parquet, results, rundir
 from syncline.engine import PS_PER_S
 from syncline.searches.run import Finding, Found
 
@@ -35,15 +35,45 @@ TYPES: Final[dict[str, type]] = {
 }  # fmt: skip
 """The columns, with the types of their values."""
 MEANINGS: Final = {
-    "rank": "Place among those that were simulated, by the objective.",
-    "bound_s": "Time that an iteration takes at least.",
-    "estimate_s": "Time that an iteration takes about.",
-    "iteration_time_s": "Simulated time of an iteration.",
-    "samples_per_s_per_npu": "Samples of the global batch divided by simulated time and NPUs.",
-    "memory_bytes": "Memory of an NPU of the stage that needs most.",
-    "available_bytes": "Memory that an NPU may use.",
-    "reason": "Why there is no simulated time.",
+    "rank": ("index", "Place among those that were simulated, by the objective."),
+    "candidate": ("index", "Number of the candidate."),
+    "status": (facts.TEXT, "Outcome: simulated, estimated, excluded by its bound, too large, refused or failed."),
+    "topology": (facts.TEXT, "Fabric of the candidate."),
+    "tensor": ("count", "NPUs that share each layer."),
+    "context": ("count", "NPUs that share each sequence."),
+    "expert": ("count", "NPUs that share the experts of a layer."),
+    "pipeline": ("count", "Stages of the pipeline."),
+    "data": ("count", "Copies of the model."),
+    "micro_batch": ("count", "Samples of a micro-batch."),
+    "schedule": (facts.TEXT, "Schedule of the pipeline."),
+    "virtual": ("count", "Parts of the model that each NPU of a pipeline has."),
+    "zero": ("index", "Stage of ZeRO."),
+    "recompute": (facts.TEXT, "What is computed again in back-propagation."),
+    "sequence": ("truth value", "Whether tensor parallelism divides sequences as well."),
+    "order": (facts.TEXT, "Order of the axes, that of neighbouring NPUs first."),
+    "algorithm": (facts.TEXT, "Algorithm of the collectives."),
+    "npus": ("count", "NPUs of the topology."),
+    "micro_batches": ("count", "Micro-batches of an iteration."),
+    "bound_s": ("s", "Time that an iteration takes at least."),
+    "estimate_s": ("s", "Time that an iteration takes about."),
+    "iteration_time_s": ("s", "Simulated time of an iteration."),
+    "samples_per_s_per_npu": ("1/s", "Samples of the global batch divided by simulated time and NPUs."),
+    "exposed_comm_share": ("share", "Share of the total time that the compute engine waited for communication."),
+    "bubble_s": ("s", "Waits for messages of other stages, in all."),
+    "memory_bytes": (facts.BYTES, "Memory of an NPU of the stage that needs most."),
+    "available_bytes": (facts.BYTES, "Memory that an NPU may use."),
+    "stage": ("index", "The stage that needs most memory."),
+    "weights_bytes": (facts.BYTES, "Weights in it."),
+    "gradients_bytes": (facts.BYTES, "Gradients in it."),
+    "optimiser_bytes": (facts.BYTES, "State of the optimiser in it."),
+    "activations_bytes": (facts.BYTES, "Activations in it."),
+    "exchange_bytes": (facts.BYTES, "Buffers of communication in it."),
+    "reason": (facts.TEXT, "Why there is no simulated time."),
+    "key": (facts.TEXT, "Key of the simulation, equal where experiment and engine are the same."),
+    "wall_time_s": ("s", "Time that the simulation took on this machine."),
+    "events": ("count", "Events of the simulation."),
 }
+"""The unit of each column, and what it says."""
 
 
 def rows(found: Found) -> list[dict[str, Any]]:
@@ -93,7 +123,7 @@ def as_arrow(found: Sequence[dict[str, Any]], about: dict[str, Any]) -> pa.Table
 
     types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     fields = [
-        pa.field(name, types[kind], metadata={"meaning": MEANINGS[name]} if name in MEANINGS else None)
+        pa.field(name, types[kind], metadata=dict(zip(("unit", "meaning"), MEANINGS[name], strict=True)))
         for name, kind in TYPES.items()
     ]
     return pa.Table.from_pylist(list(found), pa.schema(fields, {METADATA: json.dumps(about)}))

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from syncline import estimate, interrupts, memory, parquet, rundir
+from syncline import command_tables, estimate, interrupts, memory, parquet, results, rundir
 from syncline.errors import CancelledError
 from syncline.sweeps import pool
 from syncline.sweeps.journal import Entry, Journal
@@ -109,15 +109,18 @@ def keeping(journal: Journal | None, to_go_on: str, *, quiet: bool = False) -> I
             journal.close()
 
 
-FORMATS: Final = (".parquet", ".csv")
-"""How a table may be written: its suffix says it."""
-
-
 def write(path: Path, found: Table, name: str, status: str) -> None:
-    """Writes the table in the format of its suffix, as a whole or not at all."""
+    """Writes the table as Parquet or CSV, by its suffix, as a whole or not at all."""
     rundir.write(path, parquet.content(found.as_arrow(name, status), path.suffix))
+
+
+def write_document(path: Path, document: dict[str, Any]) -> None:
+    """Writes the document of a sweep, the same."""
+    rundir.write(path, results.dumps(document) + "\n")
 
 
 def is_sweep(path: Path) -> bool:
     """Whether a file looks like a table that a sweep has written."""
+    if path.suffix == ".json":
+        return command_tables.is_document(path, "axes", "points", "rows")
     return parquet.looks_like(path, METADATA, LABELS)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline import parquet, rundir
+from syncline import command_tables, parquet, results, rundir
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -118,13 +118,18 @@ class Table:
         rows = [{column.name: row.get(column.name) for column in self.columns} for row in self.rows]
         return pa.Table.from_pylist(rows, schema.with_metadata({METADATA: json.dumps(about)}))
 
-    def write(self, path: Path) -> None:
-        """Writes the table in the format of the suffix, as a whole or not at all."""
-        rundir.write(path, parquet.content(self.as_arrow(), path.suffix))
+    def write(self, path: Path, document: Mapping[str, Any]) -> None:
+        """Writes the table in the format of the suffix, as a whole or not at all; JSON is the document."""
+        if path.suffix == ".json":
+            rundir.write(path, results.dumps(dict(document)) + "\n")
+        else:
+            rundir.write(path, parquet.content(self.as_arrow(), path.suffix))
 
 
 def is_ours(path: Path) -> bool:
     """Whether a file looks like such a table, which may be written anew."""
+    if path.suffix == ".json":
+        return command_tables.is_document(path, "allocations", "rows", "failed")
     return parquet.looks_like(path, METADATA, [column.name for column in COLUMNS[:3]])
 
 
