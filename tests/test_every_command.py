@@ -27,6 +27,8 @@ EXAMPLES: dict[str, list[str]] = {
     "check": ["short.yaml"],
     "fit": ["divided.yaml"],
     "search": ["search.yaml", "--threads", "1"],
+    "explain": ["run", "--no-what-if"],
+    "diff": ["run", "run"],
     "sweep": ["short.sweep.yaml"],
     "figure": ["short.figure.yaml"],
     "collective": ["all-reduce", "--size", "1MB", "--topology", "Ring(4)"],

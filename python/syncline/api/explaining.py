@@ -147,7 +147,7 @@ def explain(subject: Subject, *, what_if: bool, watch: Watch | None = None, warn
         found, is_complete, more = reruns.run(works, subject.settings.threads, watch)
         ran += more
     systems = []
-    for index, (name, each) in enumerate(reasons.items()):
+    for index, each in enumerate(reasons.values()):
         mine = found[index] if what_if else None
         entry = answer.entry(each, limits.decided(each.accounting, mine or ()), mine)
         for rerun in entry["what_if"] or ():

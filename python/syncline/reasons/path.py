@@ -18,7 +18,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from syncline.reasons.seen import Seen
 
@@ -64,19 +64,16 @@ class _Collective:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A chunk in a phase."""
 
     chunk: str
+    layer: str
     number: int
+    """Of the phase."""
     phase: str
     start: int
     end: int
-
-    @property
-    def layer(self) -> str:
-        return self.chunk.rpartition(" chunk ")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +104,20 @@ class Timeline:
     @classmethod
     def of(cls, seen: Seen) -> Timeline:
         """What the slowest NPU did, or the first one that was traced; nothing where none was."""
-        rows = seen.rows("slices")
-        traced = dict.fromkeys(int(row["npu"]) for row in rows)
+        traced = dict.fromkeys(npu for (npu,) in seen.columns("slices", "npu"))
         npu = seen.slowest if seen.slowest in traced else next(iter(traced), None)
         found = cls(npu, seen.total_ps)
-        for row in rows:
-            if row["npu"] == npu and row["end_ps"] > row["start_ps"]:
-                found._add(str(row["track"]), str(row["name"]), int(row["start_ps"]), int(row["end_ps"]))
+        phases: dict[str, tuple[int, str] | None] = {}
+        for of, track, name, start, end in seen.columns("slices", "npu", "track", "name", "start_ps", "end_ps"):
+            if of != npu or end <= start:
+                continue
+            if track not in phases:
+                match = _PHASE.fullmatch(track)
+                phases[track] = None if match is None else (int(match[1]), match[2])
+            if (phase := phases[track]) is not None:
+                found.parts.append(_Part(name, name.rpartition(" chunk ")[0], *phase, start, end))
+            else:
+                found._add(track, name, start, end)
         found.main.sort(key=lambda busy: busy.start)
         found.parts.sort(key=lambda part: (part.end, part.start, part.number))
         found._starts = [busy.start for busy in found.main]
@@ -126,8 +130,6 @@ class Timeline:
     def _add(self, track: str, name: str, start: int, end: int) -> None:
         if track in ("compute", "exposed"):
             self.main.append(_Busy(name, start, end, track == "exposed"))
-        elif (phase := _PHASE.fullmatch(track)) is not None:
-            self.parts.append(_Part(name, int(phase[1]), phase[2], start, end))
         elif track.startswith("collective ") and (of := _COLLECTIVE.match(name)) is not None:
             layer = track.removeprefix("collective ")
             self.collectives.setdefault(layer, []).append(_Collective(layer, of[1], start, end))

@@ -5,7 +5,7 @@ Whether the run has just ended or was read from a directory makes no difference 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,6 +64,11 @@ class Seen:
         """The rows of a table; none where the run has no such table."""
         found = self.tables.get(table)
         return [] if found is None else found.to_pylist()
+
+    def columns(self, table: str, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Some columns of a table, row by row; nothing where the run has no such table."""
+        found = self.tables.get(table)
+        return iter(()) if found is None else zip(*(found.column(name).to_pylist() for name in names), strict=True)
 
     def link_class(self, number: int) -> str:
         """The name of a class of links."""
