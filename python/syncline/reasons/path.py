@@ -139,7 +139,7 @@ class Timeline:
         found: list[Span] = []
         at = self.total
         last = self.main[-1].end if self.main else 0
-        if at > last:
+        if at > last:  # it may go further back than that end: chunks were in flight before
             found += self._chain(at, 0, None)
             at = found[-1].start if found else at
         while at > 0:
@@ -161,6 +161,11 @@ class Timeline:
                 spans.append(Span("collective", wait.start, at, collective.kind, layer=collective.layer))
             found += spans
         return found
+
+    def drained(self) -> list[Span]:
+        """What is to blame for the time after the end of the main stream, in no order."""
+        last = self.main[-1].end if self.main else 0
+        return self._chain(self.total, last, None)
 
     def in_flight(self) -> tuple[int, int, int]:
         """Picoseconds in which chunks were in flight, those of all chunks added up, and the most at once."""

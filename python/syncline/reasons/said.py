@@ -18,9 +18,9 @@ def part(entry: Mapping[str, Any]) -> str:
     if entry["what"] == "compute":
         return name if name == "compute" else f"compute: {name}"
     kind = entry.get("collective")
-    if not kind:
-        return name
-    return name if name.startswith(f"{kind} ") else f"{kind}: {name}"
+    if kind and not name.startswith(f"{kind} "):
+        name = f"{kind}: {name}"
+    return f"after the last kernel: {name}" if entry["what"] == "drain" else name
 
 
 def limit(entry: Mapping[str, Any]) -> str:

@@ -26,8 +26,11 @@ GROUPS: Final = ("compute", "exposed", "communication", "bubble", "background", 
 _NAMES: Final[Mapping[str, tuple[str, str]]] = {
     "bubble_s": ("bubble", "waits for messages of other classes"),
     "background_wait_s": ("background", "waits for compute of other streams"),
-    "drain_s": ("drain", "after the last kernel"),
 }
+
+
+_WHOLE: Final = {"compute": "compute", "exposed": "exposed communication", "drain": "communication"}
+"""What is not divided, because nothing was traced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +90,8 @@ def parts(seen: Seen) -> dict[Key, int]:
     waits = answer.grouped(timeline.exposed(), None)
     compute, exposed, *others = (seen.picoseconds(name) for name in TIMES)
     whole = [*_scaled("compute", passes, compute), *_scaled("exposed", waits, exposed)]
-    whole += [((*_NAMES[name], ""), length) for name, length in zip(TIMES[2:], others, strict=True)]
+    whole += _scaled("drain", answer.grouped(timeline.drained(), None), others.pop())
+    whole += [((*_NAMES[name], ""), length) for name, length in zip(TIMES[2:4], others, strict=True)]
     rest = seen.total_ps - sum(length for _, length in whole)
     whole.append((("start", "before the NPU begins", ""), rest))
     return _divided(whole, seen.total_ps, seen.iterations)
@@ -108,7 +112,7 @@ def _scaled(what: str, found: Sequence[Part], total: int) -> list[tuple[Key, int
     """
     known = sum(part.length for part in found)
     if not known:
-        return [((what, what if what == "compute" else "exposed communication", ""), total)] if total else []
+        return [((what, _WHOLE[what], ""), total)] if total else []
     sizes = _rounded([part.length for part in found], total, known)
     return [((what, part.name, part.kind), size) for part, size in zip(found, sizes, strict=True)]
 

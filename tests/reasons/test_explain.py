@@ -1,0 +1,240 @@
+"""`syncline explain` and `syncline.explain`: what is reported, kept, and can be repeated."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import syncline
+from support.command import Ended
+from support.pages import check_page
+from syncline import choice, rundir, runner
+from syncline.errors import InputError
+from syncline.reasons import changes, limits, said
+from syncline.schema import answers
+
+Command = Callable[..., Ended]
+
+TWO = """\
+name: two
+topology: "Ring(4, rate=50GB/s, latency=1us)_Ring(2, rate=5GB/s)"
+workload: {collective: all-reduce, size: 256KiB}
+collective: {algorithm: hierarchical-optimal}
+variants:
+  - {name: SMs, endpoint: {kind: baseline, comm_memory_bandwidth: 128GB/s, comm_sms: 2}}
+  - {name: Engine, endpoint: {kind: ace, comm_memory_bandwidth: 128GB/s}}
+"""
+ALONE = """\
+name: alone
+topology: FatTree(k=2, rate=5GB/s)
+workload: {collective: all-reduce, size: 64KiB}
+collective: {algorithm: ring, inflight: 2}
+network: {backend: packet}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two experiments, and few algorithms to be tried."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(choice, "candidates", lambda _: ["ring", "direct"])
+    (tmp_path / "two.yaml").write_text(TWO)
+    (tmp_path / "alone.yaml").write_text(ALONE)
+    return tmp_path
+
+
+def answer(command: Command, *arguments: str) -> dict[str, Any]:
+    """The document, which is as its schema says and whose paths add up."""
+    ended = command("explain", *arguments, "--json", "-q")
+    assert ended.status == 0, ended.err
+    document: dict[str, Any] = json.loads(ended.out)
+    jsonschema.validate(document, answers.explain_schema())
+    for entry in document["systems"]:
+        assert sum(part["ps"] for part in entry["critical_path"]) == entry["total_ps"]
+        assert sum(part["share"] for part in entry["critical_path"]) == pytest.approx(1, abs=1e-12)
+        for part in entry["critical_path"]:
+            assert part["links_busy_ps"] is None or 0 <= part["links_busy_ps"] <= part["ps"]
+    return document
+
+
+@pytest.mark.parametrize("given", [["two.yaml", "--set", "workload.size=128KiB", "--system", "SMs"], ["alone.yaml"]])
+def test_every_setting_gives_what_was_reported(given: list[str], folder: Path, syncline_command: Command) -> None:
+    document = answer(syncline_command, *given)
+    repeated = 0
+    for entry in document["systems"]:
+        gains = [rerun["gain"] for rerun in entry["what_if"] if rerun["gain"] is not None]
+        assert gains == sorted(gains, reverse=True)
+        for rerun in entry["what_if"]:
+            program, *arguments = shlex.split(rerun["command"])
+            assert (program, arguments[:2]) == ("syncline", ["run", given[0]])
+            if rerun["refused"] is not None:
+                assert rerun["gain"] is None
+                continue
+            ended = syncline_command(*arguments, "--json", "-q")
+            assert ended.status == 0, (rerun, ended.err)
+            mine = next(run for run in json.loads(ended.out)["runs"] if run["name"] == entry["name"])
+            assert mine["iteration_time_s"] == rerun["iteration_time_s"], rerun["change"]
+            assert rerun["gain"] == pytest.approx(1 - mine["iteration_time_s"] / entry["iteration_time_s"], abs=1e-9)
+            repeated += 1
+    assert repeated >= 6
+
+
+def test_the_limit_is_decided_by_reruns(folder: Path, syncline_command: Command) -> None:
+    entry = answer(syncline_command, "two.yaml", "--system", "SMs")["systems"][0]
+    assert entry["limit"]["by"] == "reruns"
+    assert any(r["relieves"] == entry["limit"]["name"] and r["gain"] > 0.1 for r in entry["what_if"])
+    ended = syncline_command("explain", "two.yaml", "--system", "SMs", "-q")
+    assert f"SMs: {said.limit(entry)}." in " ".join(ended.out.split())
+    assert "--set 'variants.SMs." in ended.out
+
+
+def test_without_reruns_it_says_so(folder: Path, syncline_command: Command) -> None:
+    ended = syncline_command("explain", "two.yaml", "--no-what-if")
+    assert ended.status == 0
+    assert ended.out.count("by accounting only, without reruns") == 2
+    assert "what would help" not in ended.out
+
+
+def test_a_run_keeps_its_answer_and_its_report_shows_it(folder: Path, syncline_command: Command) -> None:
+    assert syncline_command("run", "two.yaml", "--out", "kept", "-q").status == 0
+    page = (folder / "kept/report.html").read_text()
+    assert "by accounting only" in page
+    assert "Critical path" in page
+    assert "What would help" not in page
+    document = answer(syncline_command, "kept", "--system", "SMs")
+    kept = json.loads((folder / "kept" / rundir.EXPLAINED).read_text())
+    assert kept == document
+    page = (folder / "kept/report.html").read_text()
+    text = " ".join("".join(check_page(page).text).split())
+    assert "What would help" in text
+    assert f"{said.limit(document['systems'][0])}." in text
+    assert text.count("by accounting only") == 1
+    best = document["systems"][0]["what_if"][0]
+    assert best["change"] in text
+    _, *arguments = shlex.split(best["command"])
+    assert arguments[1] == str(Path("kept") / rundir.RESOLVED)
+    mine = json.loads(syncline_command(*arguments, "--json", "-q").out)["runs"][0]
+    assert mine["iteration_time_s"] == best["iteration_time_s"]
+    answer(syncline_command, "kept", "--system", "Engine")
+    assert "by accounting only" not in (folder / "kept/report.html").read_text()
+    assert syncline_command("run", "two.yaml", "--out", "kept", "-q").status == 0
+    assert not (folder / "kept" / rundir.EXPLAINED).exists()
+
+
+def test_a_damaged_answer_is_left_out_of_the_report(folder: Path, syncline_command: Command) -> None:
+    assert syncline_command("run", "two.yaml", "--out", "kept", "-q").status == 0
+    (folder / "kept" / rundir.EXPLAINED).write_text('{"systems": [{"name": "SMs", "critical_path": 3}]}')
+    assert syncline_command("report", "kept", "-q").status == 0
+    assert "by accounting only" in (folder / "kept/report.html").read_text()
+
+
+WRONG: dict[str, tuple[list[str], str]] = {
+    "a system": (["two.yaml", "--system", "SM"], "--system: there is no such system; did you mean 'SMs'?"),
+    "a setting of a run": (["kept", "--set", "collective.inflight=3"], "a run that is finished cannot be changed"),
+    "a file": (["none.yaml"], "none.yaml"),
+    "threads": (["two.yaml", "--threads", "0"], "--threads"),
+    "a setting": (["two.yaml", "--set", "nothing=1"], "this key is not known"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_said(case: str, folder: Path, syncline_command: Command) -> None:
+    arguments, message = WRONG[case]
+    if "kept" in arguments:
+        assert syncline_command("run", "two.yaml", "--out", "kept", "-q").status == 0
+    ended = syncline_command("explain", *arguments)
+    assert (ended.status, ended.out) == (2, "")
+    assert message in ended.err
+    ended = syncline_command("explain", *arguments, "--json")
+    assert (ended.status, ended.out) == (2, "")
+    assert json.loads(ended.err)["errors"]
+
+
+def test_an_interrupt_leaves_what_is_known(
+    folder: Path, syncline_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished = runner.Progress.finished
+
+    def interrupt(self: runner.Progress, name: str) -> None:
+        finished(self, name)
+        if name == "alone: half the latency":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(runner.Progress, "finished", interrupt)
+    ended = syncline_command("explain", "alone.yaml", "--json", "--threads", "1")
+    assert ended.status == 130
+    document = json.loads(ended.out)
+    assert document["status"] == "partial"
+    assert document["systems"][0]["what_if"]
+    with pytest.raises(KeyboardInterrupt):
+        syncline.explain("alone.yaml", threads=1)
+
+
+def test_the_function_gives_the_document_of_the_command(folder: Path, syncline_command: Command) -> None:
+    explanation = syncline.explain("two.yaml", set={"workload.size": "128KiB"}, system="Engine")
+    document = answer(syncline_command, "two.yaml", "--set", "workload.size=128KiB", "--system", "Engine")
+    mine = explanation.document
+    assert {**mine, "cost": None} == {**document, "cost": None}
+    (system,) = explanation.systems.values()
+    assert (system.name, system.limit) == ("Engine", document["systems"][0]["limit"]["name"])
+    assert sum(part.ps for part in system.critical_path) == document["systems"][0]["total_ps"]
+    assert system.what_if is not None
+    assert system.what_if[0].settings == tuple(document["systems"][0]["what_if"][0]["set"])
+    assert "critical path" in explanation._repr_html_()
+    run = syncline.run("two.yaml")
+    with pytest.raises(InputError, match="this run is in no directory"):
+        syncline.explain(run)
+    run.save(folder / "kept")
+    assert list(syncline.explain(run, what_if=False).systems) == ["SMs", "Engine"]
+
+
+def test_a_slow_npu_is_the_one_that_is_explained() -> None:
+    experiment = {
+        "topology": "Ring(4)",
+        "workload": {"model": "resnet18", "batch": 2},
+        "training": {"iterations": 1, "stragglers": [{"npu": 2, "factor": 3}]},
+        "collective": {"chunk": "4MiB"},
+    }
+    document = syncline.explain(experiment, what_if=False).document
+    assert document["systems"][0]["npu"] == 2
+
+
+def test_accounting_is_kept_where_no_relief_is_better() -> None:
+    relief = changes.Change("twice the bus", (), "relief", changes.BUS)
+    found = limits.decided(("SRAM", "evidence"), [limits.Rerun(relief, (), 99.9, 0.001)])
+    assert (found.name, found.accounting) == (limits.NOTHING, "SRAM")
+    assert found.because.startswith("no change of one thing makes it faster by 1.0 % or more")
+
+
+def test_machines_and_networks_of_switches_are_changed_by_their_parameters() -> None:
+    from syncline.schema.load import Study
+
+    def labels(topology: str, algorithm: str = "ring") -> dict[str, str]:
+        experiment: Study = syncline.load(
+            {
+                "topology": topology,
+                "workload": {"collective": "all-reduce", "size": "1MiB"},
+                "collective": {"algorithm": algorithm},
+            }
+        )._study
+        found = changes.of(experiment.variants[0].experiment, timeouts=False)
+        return {c.label: str(dict(c.settings).get("topology")) for c in found if "topology" in dict(c.settings)}
+
+    cluster = labels("dgx-a100(nodes=2, nic_rate=10GB/s, latency=1us, oversubscription=2)")
+    assert cluster["twice the rate of the NICs"] == (
+        "dgx-a100(nodes=2, nics=rail, nic_rate=20GB/s, latency=1us, oversubscription=2)"
+    )
+    assert "oversubscription" not in cluster["no oversubscription"]
+    assert "latency=500ns" in cluster["half the latency"] or "latency" not in cluster["half the latency"]
+    leaves = labels("LeafSpine(leaves=2, hosts=4, spines=2, rate=50GB/s, uplink_rate=25GB/s, latency=400ns)")
+    assert "uplink_rate=50GB/s" in leaves["twice the uplink rate of links"]
+    assert "rate=100GB/s, uplink_rate=25GB/s" in leaves["twice the rate of links"]
+    assert "rate=100GB/s, uplink_rate=50GB/s" in leaves["twice the rate of all links"]
+    assert "latency=200ns" in leaves["half the latency"]
+    assert labels("dgx1v") == {}

@@ -1,0 +1,173 @@
+"""The critical path against tables worked out by hand, and against what the engine accounts for."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import syncline
+from syncline.reasons.path import Span, Timeline
+from syncline.reasons.seen import Seen
+
+Row = tuple[str, str, int, int]
+
+
+def seen(rows: list[Row], total: int, *, iterations: int = 1) -> Seen:
+    """A run of so many picoseconds whose NPU 0 did this: track, name, start and end."""
+    names = ("track", "name", "start_ps", "end_ps")
+    columns: dict[str, Any] = {name: [row[i] for row in rows] for i, name in enumerate(names)}
+    entry = {"name": "x", "iterations": iterations, "total_time_s": total / 1e12, "npus": 4, "npu": 0}
+    return Seen(entry, {"slices": pa.table({"npu": [0] * len(rows), **columns})})
+
+
+def walked(rows: list[Row], total: int) -> list[tuple[str, str, int, int]]:
+    spans = Timeline.of(seen(rows, total)).critical_path()
+    return [(span.what, span.phase or span.kind, span.start, span.end) for span in spans]
+
+
+def part(phase: int, slot: int, chunk: int, start: int, end: int, layer: str = "l") -> Row:
+    name = ["reduce-scatter dim 0", "all-gather dim 0"][phase]
+    return (f"phase {phase} {name} slot {slot:02}", f"{layer} chunk {chunk}", start, end)
+
+
+OVERLAPPED: list[Row] = [
+    ("compute", "a weight_grad", 0, 100),
+    ("compute", "l weight_grad", 100, 200),
+    ("exposed", "waits for l weight_grad", 200, 260),
+    ("compute", "l forward", 260, 300),
+    ("collective l", "all-reduce of iteration 0", 100, 260),
+    part(0, 0, 0, 100, 150),
+    part(1, 0, 0, 155, 180),
+    part(0, 0, 1, 180, 220),
+    part(1, 0, 1, 220, 255),
+]
+"""A collective that is issued at 100 and waited for from 200 to 260: two chunks, one after the other."""
+
+
+def test_follows_chunks_back_to_the_issue_and_compute_from_there() -> None:
+    assert walked(OVERLAPPED, 300) == [
+        ("compute", "weight_grad", 0, 100),
+        ("phase", "reduce-scatter dim 0", 100, 150),
+        ("queue", "all-gather dim 0", 150, 155),
+        ("phase", "all-gather dim 0", 155, 180),
+        ("phase", "reduce-scatter dim 0", 180, 220),
+        ("phase", "all-gather dim 0", 220, 255),
+        ("elsewhere", "all-reduce", 255, 260),
+        ("compute", "forward", 260, 300),
+    ]
+
+
+def test_divides_a_wait_among_what_went_on_in_it() -> None:
+    spans = Timeline.of(seen(OVERLAPPED, 300)).exposed()
+    assert sorted((s.start, s.end, s.what, s.phase) for s in spans) == [
+        (200, 220, "phase", "reduce-scatter dim 0"),
+        (220, 255, "phase", "all-gather dim 0"),
+        (255, 260, "elsewhere", ""),
+    ]
+
+
+def test_a_chunk_that_waits_for_its_turn_says_so() -> None:
+    rows = [part(0, 0, 0, 0, 50), part(0, 0, 1, 70, 100), ("collective l", "all-gather of iteration 0", 0, 100)]
+    assert walked(rows, 100) == [
+        ("phase", "reduce-scatter dim 0", 0, 50),
+        ("start", "reduce-scatter dim 0", 50, 70),
+        ("phase", "reduce-scatter dim 0", 70, 100),
+    ]
+
+
+def test_phases_of_a_chunk_that_overlap_count_once() -> None:
+    rows = [part(0, 0, 0, 0, 60), part(1, 0, 0, 40, 100), ("collective l", "all-reduce of iteration 0", 0, 100)]
+    assert [(s[0], s[2], s[3]) for s in walked(rows, 100)] == [("phase", 0, 40), ("phase", 40, 100)]
+
+
+def test_bubbles_other_streams_and_what_is_before_are_named() -> None:
+    rows = [
+        ("compute", "a forward", 10, 30),
+        ("exposed", "waits for b forward", 30, 40),
+        ("exposed", "waits for background compute", 40, 45),
+        ("compute", "a forward", 45, 50),
+    ]
+    assert [s[0] for s in walked(rows, 50)] == ["idle", "compute", "bubble", "background", "compute"]
+
+
+@pytest.mark.parametrize("rows", [[], [("exposed", "waits for l forward", 0, 100)]])
+def test_covers_a_run_of_which_little_was_recorded(rows: list[Row]) -> None:
+    assert covers(Timeline.of(seen(rows, 100)).critical_path(), 100)
+
+
+def covers(spans: list[Span], total: int) -> bool:
+    """Whether spans are adjacent, none is empty, and all together are the run."""
+    ends = [0, *(span.end for span in spans)]
+    starts = [*(span.start for span in spans), total]
+    return ends == starts and all(span.length > 0 for span in spans)
+
+
+def test_covers_whatever_was_recorded() -> None:
+    for number in range(300):
+        draw = random.Random(number)
+        total, rows, at = draw.randint(1, 300), [], 0
+        while at < total:
+            until = min(total, at + draw.randint(1, 40))
+            kind = draw.choice(["compute", "exposed", ""])
+            layer = draw.choice("lm")
+            name = f"{layer} forward" if kind == "compute" else f"waits for {layer} forward"
+            rows += [(kind, name, at, until)] if kind else []
+            at = until
+        for layer in "lm":
+            issued = draw.randint(0, total)
+            rows.append((f"collective {layer}", "all-reduce of iteration 0", issued, draw.randint(issued, total)))
+            for chunk in range(draw.randint(0, 6)):
+                start = draw.randint(0, total)
+                rows.append(part(draw.randint(0, 1), chunk, chunk // 2, start, draw.randint(start, total), layer))
+        timeline = Timeline.of(seen(rows, total))
+        assert covers(timeline.critical_path(), total), number
+        waits = sum(end - start for track, _, start, end in rows if track == "exposed")
+        assert sum(span.length for span in timeline.exposed()) <= waits
+
+
+RUNS: list[dict[str, Any]] = [
+    {"endpoint": "ideal"},
+    {"endpoint": {"kind": "baseline", "comm_memory_bandwidth": "128GB/s", "comm_sms": 2}, "tail": "drain"},
+    {"endpoint": {"kind": "ace", "comm_memory_bandwidth": "128GB/s"}},
+]
+
+
+@pytest.mark.parametrize("changes", RUNS)
+def test_agrees_with_what_the_engine_accounts_for(changes: dict[str, Any]) -> None:
+    experiment = {
+        "topology": "Ring(4, rate=20GB/s)_Ring(2, rate=5GB/s, latency=1us)",
+        "workload": {"model": "resnet18", "batch": 2},
+        "training": {"iterations": 2, "tail": changes.get("tail", "stop")},
+        "collective": {"chunk": "512KiB"},
+        "endpoint": changes["endpoint"],
+    }
+    run = syncline.run(experiment)
+    (name,) = run.systems
+    of = Seen(run.document["runs"][0], run._tables[name])
+    timeline = Timeline.of(of)
+    spans = timeline.critical_path()
+    assert covers(spans, of.total_ps)
+    assert sum(span.length for span in timeline.exposed()) == of.picoseconds("exposed_comm_s") > 0
+    computing = sum(span.length for span in spans if span.what == "compute")
+    assert 0 < computing <= of.picoseconds("compute_time_s")
+    assert sum(busy.end - busy.start for busy in timeline.main if not busy.is_wait) == of.picoseconds("compute_time_s")
+
+
+def test_one_chunk_is_its_phases_and_nothing_else() -> None:
+    experiment = {
+        "topology": "Ring(4, rate=10GB/s, latency=1us)",
+        "workload": {"collective": "all-reduce", "size": "40kB"},
+        "collective": {"algorithm": "ring", "chunks": 1, "lanes": "one"},
+        "network": "analytical",
+        "endpoint": {"kind": "ideal", "step_latency": "1ps"},
+    }
+    run = syncline.run(experiment)
+    (name,) = run.systems
+    of = Seen(run.document["runs"][0], run._tables[name])
+    (span,) = Timeline.of(of).critical_path()
+    # Six steps of a quarter each: 1 us for 10 kB, and 1 us of latency.
+    assert span.phase == "all-reduce dim 0"
+    assert 0 <= span.length - 6 * 2_000_000 <= 6 * 2
