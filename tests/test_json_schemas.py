@@ -18,7 +18,7 @@ from syncline import document, studies
 from syncline.figures import export as figures
 from syncline.models import export as models
 from syncline.schedules import plan_form
-from syncline.schema import documents, export
+from syncline.schema import answers, documents, export
 from syncline.searches import file as searches
 from syncline.sweeps import export as sweeps
 
@@ -30,6 +30,8 @@ SCHEMAS: dict[str, Callable[[], dict[str, Any]]] = {
     "search": searches.json_schema,
     "figure": figures.json_schema,
     "run": documents.json_schema,
+    "explain": answers.explain_schema,
+    "diff": answers.diff_schema,
     "plan": plan_form.json_schema,
     "model": models.json_schema,
 }

@@ -135,7 +135,7 @@ def test_a_report_can_be_made_again(
     syncline_command("run", three, "--out", str(tmp_path / "run"))
     seen: list[Any] = []
 
-    def build(document: Any, variants: Any, command: str, _trees: str) -> str:
+    def build(document: Any, variants: Any, command: str, _trees: str, _explained: Any) -> str:
         seen.append((document, variants, command))
         return "<!doctype html>"
 

@@ -136,9 +136,11 @@ def decided(accounting: tuple[str, str], reruns: Iterable[Rerun]) -> Limit:
 def network_is_idle(limit: Limit, reruns: Sequence[Rerun]) -> str | None:
     """What is said of a run that does not react to its network; nothing where it does, or where that is not known."""
     links = [r for r in reruns if (r.change.limit or "").startswith(changes.ALL_LINKS) and r.gain is not None]
-    if not links or any(abs(r.gain or 0.0) >= NOTICED for r in links):
+    if not links or any((r.gain or 0.0) >= NOTICED for r in links):
         return None
     widest = max(links, key=lambda r: r.change.limit == changes.ALL_LINKS)
+    if abs(widest.gain or 0.0) >= NOTICED:
+        return None
     rest = "" if limit.name == NOTHING else f"; what limits it is {limit.name}"
     return (
         f"the time does not react to the network: {widest.change.label} changes it by "

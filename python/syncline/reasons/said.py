@@ -9,6 +9,8 @@ from syncline.reasons import changes, limits
 
 SHOWN: Final = 0.001
 """The least gain of what is listed as helpful."""
+BEFORE: Final = {"exposed": "exposed", "drain": "after the last kernel"}
+"""What stands before the names of steps of a waterfall."""
 WORDS: Final = {"weight_grad": "gradients of weights", "input_grad": "gradients of inputs"}
 
 
@@ -20,7 +22,7 @@ def part(entry: Mapping[str, Any]) -> str:
     kind = entry.get("collective")
     if kind and not name.startswith(f"{kind} "):
         name = f"{kind}: {name}"
-    return f"after the last kernel: {name}" if entry["what"] == "drain" else name
+    return f"{BEFORE[entry['what']]}: {name}" if entry["what"] in BEFORE else name
 
 
 def limit(entry: Mapping[str, Any]) -> str:

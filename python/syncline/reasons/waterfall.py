@@ -29,7 +29,7 @@ _NAMES: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-_WHOLE: Final = {"compute": "compute", "exposed": "exposed communication", "drain": "communication"}
+_WHOLE: Final = {"compute": "compute", "exposed": "communication", "drain": "communication"}
 """What is not divided, because nothing was traced."""
 
 

@@ -13,9 +13,9 @@ from .page import Around, whole
 from .units import PS_PER_S, Scale, percent, ratio, time, time_scale
 
 ROW: Final = 26.0
-NAMES: Final = 250.0
+NAMES: Final = 340.0
 """Width of the names to the left of the bars."""
-BARS: Final = 560.0
+BARS: Final = 500.0
 VALUES: Final = 120.0
 """Width of the numbers to the right of the bars."""
 MOST_STEPS: Final = 24
@@ -94,7 +94,7 @@ def _drawn(pair: Mapping[str, Any]) -> str:
         low, high = sorted((levels[number - 1], levels[number]))
         rows.append(_joint(number, x(levels[number - 1])))
         kind = "longer" if delta > 0 else "shorter"
-        rows.append(_bar(number, short(name, 36), (x(low), x(high)), kind, _signed(scale, delta)))
+        rows.append(_bar(number, short(name, 50), (x(low), x(high)), kind, _signed(scale, delta)))
     last = len(steps) + 1
     rows.append(_joint(last, x(levels[-1])))
     rows.append(_bar(last, "B", (x(0), x(second)), "whole", scale.label(second / PS_PER_S)))
@@ -122,8 +122,9 @@ def _joint(row: int, at: float) -> str:
 
 
 def _signed(scale: Scale, picoseconds: int) -> str:
+    text = scale.label(abs(picoseconds) / PS_PER_S)
     sign = "+" if picoseconds > 0 else "\N{MINUS SIGN}" if picoseconds else ""
-    return sign + scale.label(abs(picoseconds) / PS_PER_S)
+    return text.replace("<", f"<{sign}") if text.startswith("<") else sign + text
 
 
 def _table(name: str, pair: Mapping[str, Any]) -> str:

@@ -172,9 +172,9 @@ def _compared(study: Study) -> list[tuple[Column, Callable[[Variant], str]]]:
 def why_section(study: Study, reasons: str = "") -> str:
     """The `reasons` that are known, which collectives are waited for, and which resources their messages wait for."""
     body = "".join(f"<li>{html_text(s)}</li>" for s in cause(study))
-    body = reasons + (f'<ul class="causes">{body}</ul>' if body else "")
-    if study.is_training:
-        body += "<h3>Exposed time by collective</h3>" + exposure_table(study)
+    listed = f'<ul class="causes">{body}</ul>' if body else ""
+    exposed = f"<h3>Exposed time by collective</h3>{listed}{exposure_table(study)}"
+    body = reasons + (exposed if study.is_training else listed)
     body += "<h3>Waiting for resources</h3>" + resource_table(study)
     body += "<h3>Bytes moved for communication</h3>" + traffic_table(study)
     body += "<h3>Where chunks and messages spend their time</h3>" + breakdown_table(study)

@@ -15,7 +15,9 @@ Entry = Mapping[str, Any]
 """A system in the document of `explain`."""
 
 TOP: Final = 12
-"""Parts of critical paths that are shown, and reruns of each variant."""
+"""Parts of critical paths that are shown."""
+BEST: Final = 6
+"""Reruns of each variant that are shown."""
 
 
 def reasons(entries: Sequence[Entry]) -> str:
@@ -57,7 +59,7 @@ def _path(entries: Sequence[Entry]) -> str:
 
 def _what_if(entries: Sequence[Entry]) -> str:
     """Reruns that were faster, of the variants of which there are any."""
-    helpful = [(entry, rerun) for entry in entries for rerun in said.helpful(entry)[:TOP]]
+    helpful = [(entry, rerun) for entry in entries for rerun in said.helpful(entry)[:BEST]]
     if not helpful:
         return ""
     scale = time_scale(rerun["iteration_time_s"] for _, rerun in helpful)
@@ -78,5 +80,5 @@ def _what_if(entries: Sequence[Entry]) -> str:
         ]
         for entry, rerun in helpful
     ]
-    how = hint("Reruns with one thing changed.")
+    how = hint(f"Reruns with one thing changed, the {BEST} best of each variant; explain.json has all.")
     return "<h3>What would help</h3>" + how + table("what-if", columns, rows)
