@@ -58,6 +58,7 @@ def answer(command: Command, *arguments: str) -> dict[str, Any]:
     for entry in document["systems"]:
         assert sum(part["ps"] for part in entry["critical_path"]) == entry["total_ps"]
         assert sum(part["share"] for part in entry["critical_path"]) == pytest.approx(1, abs=1e-12)
+        assert sum(part["ps"] for part in entry["by_resource"]) == entry["total_ps"]
         for part in entry["critical_path"]:
             assert part["links_busy_ps"] is None or 0 <= part["links_busy_ps"] <= part["ps"]
     return document

@@ -31,6 +31,12 @@ _WAITS: Final = "waits for "
 _BACKGROUND: Final = "background compute"
 
 
+def dimension_of(phase: str) -> int | None:
+    """The dimension along which a phase of this name works."""
+    found = _DIMENSION.search(phase)
+    return None if found is None else int(found[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A part of the time, and what is to blame for it."""
@@ -52,8 +58,7 @@ class Span:
     @property
     def dimension(self) -> int | None:
         """The dimension along which a phase works."""
-        found = _DIMENSION.search(self.phase)
-        return None if found is None else int(found[1])
+        return dimension_of(self.phase)
 
 
 @dataclass(frozen=True, slots=True)

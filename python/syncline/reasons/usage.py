@@ -64,6 +64,11 @@ class Usage:
     """The share of the run in which nothing was on any link until a retransmission timer expired."""
     timeouts: int = 0
 
+    @property
+    def busiest_resource(self) -> tuple[str, float] | None:
+        """The resource of the endpoint that is busy most, and the share."""
+        return max(self.resources.items(), key=lambda item: item[1], default=None)
+
     def rows(self) -> list[dict[str, Any]]:
         """As lines of a document: what was measured, how much of it, and in which unit."""
         found = [_row("links", name, share, "share") for name, share in self.links.items()]
@@ -161,6 +166,10 @@ class Links:
             int(name.removeprefix("link_dim")): [float(row[name] or 0.0) for row in rows] for name in names
         }
         self._by_dimension = all(name.startswith("dim ") for name in seen.entry.get("link_classes") or [""])
+
+    def name(self, dimension: int | None) -> str:
+        """What links are called that a phase along a dimension uses."""
+        return f"links of dim {dimension}" if self._by_dimension and dimension is not None else "links"
 
     def busy_ps(self, span: Span) -> int:
         """Picoseconds of a span in which links were busy that its phase uses: those of its dimension, the mean of them,
