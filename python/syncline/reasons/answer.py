@@ -87,10 +87,10 @@ def entry(reasons: Reasons, limit: Limit, reruns: Sequence[Rerun] | None) -> Doc
     """A system in the document of `explain`. Of the path, `_ps` are exact and add up to `total_ps`."""
     seen = reasons.seen
     total = seen.total_ps
-    ends = [row["completed_ps"] for row in seen.rows("collectives")]
+    ends = seen.values("collectives", "completed_ps")
     return {
         "name": seen.name,
-        "iteration_time_s": seen.entry["iteration_time_s"],
+        "iteration_time_s": seen.entry.get("iteration_time_s"),
         "iterations": int(seen.entry.get("iterations") or 0),
         "npu": reasons.npu,
         "total_ps": total,
