@@ -66,8 +66,10 @@ def by_accounting(experiment: Experiment, spans: Sequence[Span], found: Usage) -
     """The limit, and the number that led to it, in words."""
     total = sum(span.length for span in spans)
     computing = sum(span.length for span in spans if span.what in ("compute", "background"))
-    if total and 2 * computing >= total:
-        return changes.COMPUTE, f"compute is {percent(computing / total)} of the critical path"
+    bubbles = sum(span.length for span in spans if span.what == "bubble")
+    if total and 2 * (computing + bubbles) >= total:
+        rest = f", and waiting for other classes {percent(bubbles / total)}" if bubbles else ""
+        return changes.COMPUTE, f"compute is {percent(computing / total)} of the critical path{rest}"
     if found.timeouts and found.stalled >= 1 - BUSY:
         return changes.TIMEOUTS, (
             f"nothing was on any link for {percent(found.stalled)} of the run, until a retransmission timer expired"

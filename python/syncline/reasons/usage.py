@@ -123,6 +123,8 @@ def _links(seen: Seen, communication: int) -> tuple[dict[str, float], dict[str, 
     for dim, size, busy, copies in seen.columns("links", "dim", "bytes", "busy_ps", "copies"):
         if size and copies:
             loads.setdefault(seen.link_class(dim), []).append((busy, copies))
+    # Other NPUs may communicate for longer than the one that is traced.
+    communication = max([communication, *(busy for found in loads.values() for busy, _ in found)])
     mean = {
         name: sum(busy * copies for busy, copies in found) / (communication * sum(copies for _, copies in found))
         for name, found in loads.items()
