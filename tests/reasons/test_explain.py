@@ -14,7 +14,7 @@ import pytest
 import syncline
 from support.command import Ended
 from support.pages import check_page
-from syncline import choice, rundir, runner
+from syncline import choice, rundir, runner, topology
 from syncline.errors import InputError
 from syncline.reasons import changes, limits, said
 from syncline.schema import catalogue
@@ -58,6 +58,7 @@ def answer(command: Command, *arguments: str) -> dict[str, Any]:
     for entry in document["systems"]:
         assert sum(part["ps"] for part in entry["critical_path"]) == entry["total_ps"]
         assert sum(part["share"] for part in entry["critical_path"]) == pytest.approx(1, abs=1e-12)
+        assert sum(part["ps"] for part in entry["by_resource"]) == entry["total_ps"]
         for part in entry["critical_path"]:
             assert part["links_busy_ps"] is None or 0 <= part["links_busy_ps"] <= part["ps"]
     return document
@@ -238,3 +239,46 @@ def test_machines_and_networks_of_switches_are_changed_by_their_parameters() -> 
     assert "rate=100GB/s, uplink_rate=50GB/s" in leaves["twice the rate of all links"]
     assert "latency=200ns" in leaves["half the latency"]
     assert labels("dgx1v") == {}
+    tori = labels("Ring(4, rate=50GB/s, latency=1us)_Ring(2, rate=5GB/s, latency=600ns)", "six-phase")
+    read = {label: [(d.rate, d.latency) for d in syncline_topology(text)] for label, text in tori.items()}
+    assert read == {
+        "twice the link rate of dim 0": [(100 * 10**9, 10**6), (5 * 10**9, 600_000)],
+        "twice the link rate of dim 1": [(50 * 10**9, 10**6), (10 * 10**9, 600_000)],
+        "twice the rate of all links": [(100 * 10**9, 10**6), (10 * 10**9, 600_000)],
+        "half the latency": [(50 * 10**9, 500_000), (5 * 10**9, 300_000)],
+    }
+
+
+def syncline_topology(text: str) -> tuple[topology.Dimension, ...]:
+    """The dimensions of a topology string."""
+    return topology.parse(text).dims
+
+
+def test_tables_of_older_versions_may_lack_columns() -> None:
+    from syncline.reasons import entries
+    from syncline.report import html
+
+    run = syncline.run(
+        {
+            "topology": "Ring(4)_Ring(2)",
+            "workload": {"collective": "all-reduce", "size": "64KiB"},
+            "endpoint": {"kind": "ace", "comm_memory_bandwidth": "128GB/s"},
+        }
+    )
+    assert run._finished is not None
+    variants = run._finished.study.variants
+    (name,) = run.systems
+    whole = dict(run._tables[name])
+    for table, content in whole.items():
+        reduced = [content.drop_columns([column]) for column in content.column_names]
+        reduced.append(content.slice(0, 0))
+        for fewer in reduced:
+            (entry,) = entries.entries(run.document, {name: {**whole, table: fewer}}, variants)
+            assert sum(part["ps"] for part in entry["critical_path"]) == entry["total_ps"]
+            assert sum(part["ps"] for part in entry["by_resource"]) == entry["total_ps"]
+    (entry,) = entries.entries(run.document, {name: {}}, variants)
+    assert [part["name"] for part in entry["critical_path"]] in (["communication"], ["before the NPU begins"])
+    for old in ({}, {"iteration_time_s": None}):
+        runs = [{**{k: v for k, v in run.document["runs"][0].items() if k != "endpoint"}, **old}]
+        found = entries.entries({**run.document, "runs": runs}, run._tables, variants)
+        check_page(html.build({**run.document, "runs": runs}, run._tables, "syncline run", "", found))

@@ -156,13 +156,18 @@ def explained(case: str) -> Explanation:
 
 
 def is_best(system: SystemExplanation, document: Mapping[str, Any]) -> bool:
-    """Whether relieving what is named gains as much as any relief, or about as much."""
+    """Whether relieving what is named gains as much as any relief of one thing, or about as much; several things
+    together are named only where no single one gains most of what they do.
+    """
     reliefs = [w for w in document["what_if"] if w["what"] == "relief" and w["gain"] is not None and w["relieves"]]
     best = max(w["gain"] for w in reliefs)
+    single = max(w["gain"] for w in reliefs if w["relieves"] not in changes.COMBINED)
     if system.limit == limits.NOTHING:
         return bool(best < limits.NOTICED)
     named = max((w["gain"] for w in reliefs if w["relieves"] == system.limit), default=-1.0)
-    return bool(named >= best - max(limits.ALIKE * best, limits.NOTICED / 2))
+    if system.limit in changes.COMBINED:
+        return bool(single < 0.8 * best and named >= best - max(limits.ALIKE * best, limits.NOTICED / 2))
+    return bool(single >= 0.8 * best and named >= single - max(limits.ALIKE * single, limits.NOTICED / 2))
 
 
 @pytest.mark.parametrize("case", CONSTRUCTED)

@@ -83,6 +83,19 @@ def test_phases_of_a_chunk_that_overlap_count_once() -> None:
     assert [(s[0], s[2], s[3]) for s in walked(rows, 100)] == [("phase", 0, 40), ("phase", 40, 100)]
 
 
+def test_chunks_of_other_collectives_may_have_the_same_name() -> None:
+    rows = [
+        ("collective l", "all-reduce of iteration 0", 0, 40),
+        part(0, 0, 0, 0, 20),
+        part(1, 0, 0, 20, 40),
+        ("compute", "a forward", 0, 60),
+        ("exposed", "waits for l weight_grad", 60, 100),
+        ("collective l", "all-reduce of iteration 0", 60, 100),
+        part(1, 0, 0, 60, 100),
+    ]
+    assert [s[0] for s in walked(rows, 100)] == ["compute", "phase"]
+
+
 def test_bubbles_other_streams_and_what_is_before_are_named() -> None:
     rows = [
         ("compute", "a forward", 10, 30),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncline import results
+from syncline import results, rundir
 from syncline.api import arguments, display
-from syncline.api.arguments import ARGUMENTS, Spelling
+from syncline.api.arguments import ARGUMENTS, Settings, Spelling
 from syncline.api.explaining import Subject
 from syncline.api.explanations import subject_of, watch_of
+from syncline.api.runs import Run
 from syncline.errors import InputError, one_of
 from syncline.reasons import said, waterfall
 from syncline.reasons.seen import Seen
@@ -121,9 +124,29 @@ def diff(
     settings = arguments.of_program(changes=set, seed=seed, threads=threads, memory_limit=memory_limit)
     wanted = list(_wanted(names))
     began = time.monotonic()
-    first = subject_of(a, settings, [one for one, _ in wanted], ARGUMENTS, watch=watch_of(progress))
-    second = subject_of(b, settings, [other for _, other in wanted], ARGUMENTS, watch=watch_of(progress))
+    sides = [a, b]
+    first, second = (
+        subject_of(
+            source,
+            of_side(settings, [_is_run(side) for side in sides], number),
+            [pair[number] for pair in wanted],
+            ARGUMENTS,
+            watch=watch_of(progress),
+        )
+        for number, source in enumerate(sides)
+    )
     return Difference(compare(first, second, names, ARGUMENTS, began))
+
+
+def _is_run(source: Explainable) -> bool:
+    return isinstance(source, Run) or (isinstance(source, str | os.PathLike) and rundir.is_run(Path(source)))
+
+
+def of_side(settings: Settings, are_runs: Sequence[bool], side: int) -> Settings:
+    """The settings of one side. Beside an experiment, which they change, there may be a finished run, which they do
+    not.
+    """
+    return replace(settings, overrides=()) if are_runs[side] and not all(are_runs) else settings
 
 
 def wanted_of(names: Sequence[str], side: int) -> list[str]:

@@ -74,6 +74,8 @@ class SystemExplanation:
     network_is_idle: str | None
     """A sentence, where the time does not react to the network."""
     critical_path: tuple[PathPart, ...]
+    by_resource: dict[str, float]
+    """The shares of the same path by what was in use: `compute`, `links of dim 1`, `memory of the endpoint`, say."""
     what_if: tuple[WhatIf, ...] | None
     """By gain; `None` without reruns."""
 
@@ -121,6 +123,7 @@ def _system(entry: Mapping[str, object]) -> SystemExplanation:
             PathPart(said.part(p), p["time_s"], p["ps"], p["share"], p["links_busy_share"])
             for p in found["critical_path"]
         ),
+        by_resource={resource["name"]: resource["share"] for resource in found["by_resource"]},
         what_if=None
         if reruns is None
         else tuple(

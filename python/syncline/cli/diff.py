@@ -45,9 +45,10 @@ def diff(
       syncline diff runs/resnet50 runs/resnet50 --system BaselineCommOpt=ACE
       syncline diff my.yaml other.yaml --html diff.html
 
-    Systems of equal names are compared. Experiments are simulated, with the settings of --set; steps add up exactly.
+    Systems of equal names are compared. Experiments are simulated, with the settings of --set, which change no
+    finished run. Steps add up exactly.
     """
-    from syncline import progress_display, results
+    from syncline import progress_display, results, rundir
     from syncline.api import differences
     from syncline.api.arguments import FLAGS
     from syncline.cli import explain
@@ -57,8 +58,16 @@ def diff(
     problems = options.common_problems(threads=threads, seed=seed)
     settings = options.settings(set_, (), problems, seed=seed, threads=threads)
     names = system or []
+    are_runs = [rundir.is_run(Path(source)) for source in (a, b)]
     first, second = (
-        explain.subject_of(source, settings, set_, differences.wanted_of(names, side), watch, None)
+        explain.subject_of(
+            source,
+            differences.of_side(settings, are_runs, side),
+            set_,
+            differences.wanted_of(names, side),
+            watch,
+            None,
+        )
         for side, source in enumerate((a, b))
     )
     document = differences.compare(first, second, names, FLAGS, began)

@@ -116,6 +116,7 @@ def _print(entry: dict[str, Any]) -> None:
     from syncline.reasons import said
 
     tables.show(_path(entry))
+    print(tables.wrapped(said.resources(entry)))
     print(tables.wrapped(f"{entry['name']}: {said.limit(entry)}."))
     for remark in said.remarks(entry):
         print(tables.wrapped(remark))

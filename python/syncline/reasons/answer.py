@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from syncline.reasons.usage import Usage
 from syncline.results import Document, ratio, seconds
 from syncline.schema.experiment import Experiment
 
+ROOM: Final = "room for chunks"
+LATENCY: Final = "latency and other NPUs"
 NAMES: Final = {
     "queue": "chunks wait between phases",
     "start": "chunks wait to be put in flight",
@@ -47,8 +49,9 @@ class Reasons:
 
     seen: Seen
     npu: int | None
-    spans: tuple[Span, ...]
     parts: tuple[Part, ...]
+    resources: Mapping[str, int]
+    """The critical path by what was in use, in picoseconds."""
     usage: Usage
     accounting: tuple[str, str]
 
@@ -59,7 +62,9 @@ def of(seen: Seen, experiment: Experiment) -> Reasons:
     spans = timeline.critical_path()
     found = usage.of(seen, timeline)
     accounting = limits.by_accounting(experiment, spans, found)
-    return Reasons(seen, timeline.npu, tuple(spans), tuple(grouped(spans, usage.Links(seen))), found, accounting)
+    links = usage.Links(seen)
+    parts = grouped(spans, links)
+    return Reasons(seen, timeline.npu, tuple(parts), by_resource(parts, links, found), found, accounting)
 
 
 def grouped(spans: Iterable[Span], links: usage.Links | None) -> list[Part]:
@@ -82,21 +87,55 @@ def entry(reasons: Reasons, limit: Limit, reruns: Sequence[Rerun] | None) -> Doc
     """A system in the document of `explain`. Of the path, `_ps` are exact and add up to `total_ps`."""
     seen = reasons.seen
     total = seen.total_ps
-    ends = [row["completed_ps"] for row in seen.rows("collectives")]
+    ends = seen.values("collectives", "completed_ps")
     return {
         "name": seen.name,
-        "iteration_time_s": seen.entry["iteration_time_s"],
+        "iteration_time_s": seen.entry.get("iteration_time_s"),
         "iterations": int(seen.entry.get("iterations") or 0),
         "npu": reasons.npu,
         "total_ps": total,
         "critical_path": [_part(part, total, seen.iterations) for part in reasons.parts],
         "limit": dict(limits.as_entry(limit)),
+        "by_resource": [
+            {"name": name, "ps": length, "share": ratio(length, total)} for name, length in reasons.resources.items()
+        ],
         "collectives": len(ends),
         "in_flight_at_end": sum(end is None for end in ends),
         "network_is_idle": limits.network_is_idle(limit, reruns or ()),
         "evidence": reasons.usage.rows(),
         "what_if": None if reruns is None else [_rerun(rerun) for rerun in ranked(reruns)],
     }
+
+
+def by_resource(parts: Iterable[Part], links: usage.Links, found: Usage) -> dict[str, int]:
+    """The critical path by what was in use, in picoseconds that add up to the run, the longest first.
+
+    Of a phase, its links have the time in which they were busy. Of the rest, the endpoint's busiest resource has as
+    much as it was busy in the mean while there was communication; what is left is latency, and waiting for other NPUs.
+    """
+    lengths: dict[str, int] = {}
+
+    def add(name: str, length: int) -> None:
+        if length:
+            lengths[name] = lengths.get(name, 0) + length
+
+    busiest = found.busiest_resource
+    for part in parts:
+        if part.what != "phase":
+            add(
+                "compute" if part.what == "compute" else ROOM if part.what in ("queue", "start") else part.name,
+                part.length,
+            )
+            continue
+        busy = part.links_busy or 0
+        add(links.name(path.dimension_of(part.name)), busy)
+        left = part.length - busy
+        if busiest is not None:
+            taken = min(left, int(part.length * busiest[1]))
+            add(f"{busiest[0].replace('_', ' ')} of the endpoint", taken)
+            left -= taken
+        add(LATENCY, left)
+    return dict(sorted(lengths.items(), key=lambda item: (-item[1], item[0])))
 
 
 def ranked(reruns: Iterable[Rerun]) -> list[Rerun]:

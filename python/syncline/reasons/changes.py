@@ -39,6 +39,8 @@ BUS: Final = "bus"
 SRAM: Final = "SRAM"
 FSMS: Final = "FSMs"
 SRAM_AND_FSMS: Final = "SRAM and FSMs"
+COMBINED: Final = frozenset({ALL_LINKS, MEMORY_AND_SMS, SRAM_AND_FSMS})
+"""Limits of several things together."""
 ENGINE_CLOCK: Final = "engine clock"
 TIMEOUTS: Final = "time-outs"
 WINDOW: Final = "window of connections"

@@ -6,7 +6,8 @@ others waited to be, and otherwise by latency: few chunks that go through many s
 
 *By reruns.* The limit is what gains most when there is twice as much of it. Accounting cannot see everything: two
 resources may be busy one after the other, and chunks in flight wait for latency. Where several reliefs gain about as
-much, the limit is the one that accounting names, or else the first of them.
+much, the limit is the one that accounting names, or else the first of them. Several things together (all links, memory
+and SMs) are the limit only where none of them alone gains most of what they gain together.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ NOTICED: Final = 0.01
 """The least gain that counts: less does not tell one thing from another."""
 ALIKE: Final = 0.1
 """Gains that differ by less than this part of the best one are alike."""
+MOSTLY: Final = 0.8
+"""The part of what several things gain together from which one of them is the limit."""
 NOTHING: Final = "nothing"
 """The limit of a run that no relief makes faster."""
 
@@ -63,8 +66,10 @@ def by_accounting(experiment: Experiment, spans: Sequence[Span], found: Usage) -
     """The limit, and the number that led to it, in words."""
     total = sum(span.length for span in spans)
     computing = sum(span.length for span in spans if span.what in ("compute", "background"))
-    if total and 2 * computing >= total:
-        return changes.COMPUTE, f"compute is {percent(computing / total)} of the critical path"
+    bubbles = sum(span.length for span in spans if span.what == "bubble")
+    if total and 2 * (computing + bubbles) >= total:
+        rest = f", and waiting for other classes {percent(bubbles / total)}" if bubbles else ""
+        return changes.COMPUTE, f"compute is {percent(computing / total)} of the critical path{rest}"
     if found.timeouts and found.stalled >= 1 - BUSY:
         return changes.TIMEOUTS, (
             f"nothing was on any link for {percent(found.stalled)} of the run, until a retransmission timer expired"
@@ -122,10 +127,13 @@ def decided(accounting: tuple[str, str], reruns: Iterable[Rerun]) -> Limit:
     if not reliefs:
         return Limit(name, "accounting", because, name)
     gains = {r: r.gain or 0.0 for r in reliefs}
-    best = max(gains.values())
-    if best < NOTICED:
+    if max(gains.values()) < NOTICED:
         said = f"no change of one thing makes it faster by {percent(NOTICED)} or more"
         return Limit(NOTHING, "reruns", f"{said}; {because}", name)
+    singles = [r for r in reliefs if r.change.limit not in changes.COMBINED]
+    if max((gains[r] for r in singles), default=0.0) >= MOSTLY * max(gains.values()):
+        reliefs = singles
+    best = max(gains[r] for r in reliefs)
     alike = [r for r in reliefs if gains[r] >= best - max(ALIKE * best, NOTICED / 2)]
     chosen = next((r for r in alike if r.change.limit == name), alike[0])
     said = f"{chosen.change.label} saves {percent(gains[chosen])}"

@@ -31,6 +31,12 @@ _WAITS: Final = "waits for "
 _BACKGROUND: Final = "background compute"
 
 
+def dimension_of(phase: str) -> int | None:
+    """The dimension along which a phase of this name works."""
+    found = _DIMENSION.search(phase)
+    return None if found is None else int(found[1])
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A part of the time, and what is to blame for it."""
@@ -52,8 +58,7 @@ class Span:
     @property
     def dimension(self) -> int | None:
         """The dimension along which a phase works."""
-        found = _DIMENSION.search(self.phase)
-        return None if found is None else int(found[1])
+        return dimension_of(self.phase)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +249,7 @@ class Timeline:
             blame("elsewhere", part.end)
         while at > floor and part is not None:
             collective = self._collective_of(part) or collective
-            earlier = self._earlier(part)
+            earlier = self._earlier(part, collective)
             blame("phase", part.start, part)
             if earlier is not None:
                 blame("queue", earlier.end, part)
@@ -277,9 +282,16 @@ class Timeline:
         issued = [c for c in self.collectives.get(part.layer, ()) if c.start <= part.start and part.end <= c.end]
         return max(issued, key=lambda c: c.start, default=None)
 
-    def _earlier(self, part: _Part) -> _Part | None:
-        """The phase that the chunk was in before."""
-        earlier = [p for p in self._chunks[part.chunk] if p.start < part.start and p.end < part.end]
+    def _earlier(self, part: _Part, collective: _Collective | None) -> _Part | None:
+        """The phase that the chunk was in before. A chunk of another collective may have the same name: those of a
+        layer in several communicators, say, or in several micro-batches.
+        """
+        issued = 0 if collective is None else collective.start
+        earlier = [
+            p
+            for p in self._chunks[part.chunk]
+            if issued <= p.start < part.start and p.end < part.end and p.number != part.number
+        ]
         return max(earlier, key=lambda p: (p.end, p.start), default=None)
 
     def _freed(self, at: int) -> _Part | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from syncline.reasons import changes, limits
+from syncline.text_units import percent
 
 SHOWN: Final = 0.001
 """The least gain of what is listed as helpful."""
@@ -23,6 +24,12 @@ def part(entry: Mapping[str, Any]) -> str:
     if kind and not name.startswith(f"{kind} "):
         name = f"{kind}: {name}"
     return f"{BEFORE[entry['what']]}: {name}" if entry["what"] in BEFORE else name
+
+
+def resources(entry: Mapping[str, Any]) -> str:
+    """The critical path by what was in use, in a sentence."""
+    shares = [f"{part['name']} {percent(part['share'])}" for part in entry["by_resource"] if part["share"] >= SHOWN]
+    return f"{entry['name']}, by what is in use on its critical path: {', '.join(shares)}."
 
 
 def limit(entry: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ Whether the run has just ended or was read from a directory makes no difference 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -60,17 +60,28 @@ class Seen:
         """A time of the entry, in seconds there, as the engine had it."""
         return round(float(self.entry.get(name) or 0.0) * PS_PER_S)
 
-    def rows(self, table: str) -> Sequence[Mapping[str, Any]]:
-        """The rows of a table; none where the run has no such table."""
-        found = self.tables.get(table)
-        return [] if found is None else found.to_pylist()
-
     def columns(self, table: str, *names: str) -> Iterator[tuple[Any, ...]]:
-        """Some columns of a table, row by row; nothing where the run has no such table."""
+        """Some columns of a table, row by row. There is nothing of a table that lacks one of them, and no row with a
+        null: results of older versions need not have all.
+        """
         found = self.tables.get(table)
-        return iter(()) if found is None else zip(*(found.column(name).to_pylist() for name in names), strict=True)
+        if found is None or not set(names) <= set(found.column_names):
+            return
+        for row in zip(*(found.column(name).to_pylist() for name in names), strict=True):
+            if None not in row:
+                yield row
+
+    def values(self, table: str, name: str) -> list[Any]:
+        """A column as it is, nulls included; nothing where there is none."""
+        found = self.tables.get(table)
+        return [] if found is None or name not in found.column_names else list(found.column(name).to_pylist())
+
+    def named(self, table: str, prefix: str) -> list[str]:
+        """The columns of a table whose names begin so."""
+        found = self.tables.get(table)
+        return [] if found is None else [name for name in found.column_names if name.startswith(prefix)]
 
     def link_class(self, number: int) -> str:
         """The name of a class of links."""
         names = self.entry.get("link_classes") or []
-        return str(names[number]) if number < len(names) else f"class {number}"
+        return str(names[number]) if 0 <= number < len(names) else f"class {number}"

@@ -27,6 +27,10 @@ GROUPS: Final[Mapping[str, str]] = {
 """Resources of endpoints that serve work one piece after the other, by what they are part of."""
 
 
+_COLUMN: Final = "link_dim"
+"""What columns of windows begin with that are about links of a class."""
+
+
 @dataclass(frozen=True, slots=True)
 class Fsms:
     """The state machines of an ACE for a phase."""
@@ -63,6 +67,11 @@ class Usage:
     stalled: float = 0.0
     """The share of the run in which nothing was on any link until a retransmission timer expired."""
     timeouts: int = 0
+
+    @property
+    def busiest_resource(self) -> tuple[str, float] | None:
+        """The resource of the endpoint that is busy most, and the share."""
+        return max(self.resources.items(), key=lambda item: item[1], default=None)
 
     def rows(self) -> list[dict[str, Any]]:
         """As lines of a document: what was measured, how much of it, and in which unit."""
@@ -111,9 +120,11 @@ def of(seen: Seen, timeline: Timeline) -> Usage:
 
 def _links(seen: Seen, communication: int) -> tuple[dict[str, float], dict[str, float]]:
     loads: dict[str, list[tuple[int, int]]] = {}
-    for row in seen.rows("links"):
-        if row["bytes"]:
-            loads.setdefault(seen.link_class(int(row["dim"])), []).append((int(row["busy_ps"]), int(row["copies"])))
+    for dim, size, busy, copies in seen.columns("links", "dim", "bytes", "busy_ps", "copies"):
+        if size and copies:
+            loads.setdefault(seen.link_class(dim), []).append((busy, copies))
+    # Other NPUs may communicate for longer than the one that is traced.
+    communication = max([communication, *(busy for found in loads.values() for busy, _ in found)])
     mean = {
         name: sum(busy * copies for busy, copies in found) / (communication * sum(copies for _, copies in found))
         for name, found in loads.items()
@@ -122,45 +133,49 @@ def _links(seen: Seen, communication: int) -> tuple[dict[str, float], dict[str, 
 
 
 def _resources(seen: Seen, communication: int) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for row in seen.rows("resources"):
-        if str(row["resource"]) in GROUPS and row["busy_ps"]:
-            found[str(row["resource"])] = row["busy_ps"] / (row["servers"] * seen.npus * communication)
-    return found
-
-
-def _waits(seen: Seen, communication: int) -> dict[str, float]:
     return {
-        str(row["resource"]): row["wait_ps"] / (seen.npus * communication)
-        for row in seen.rows("resources")
-        if row["wait_ps"]
+        name: busy / (servers * seen.npus * communication)
+        for name, servers, busy in seen.columns("resources", "resource", "servers", "busy_ps")
+        if name in GROUPS and servers and busy
     }
 
 
+def _waits(seen: Seen, communication: int) -> dict[str, float]:
+    waits = seen.columns("resources", "resource", "wait_ps")
+    return {name: wait / (seen.npus * communication) for name, wait in waits if wait}
+
+
 def _fsms(seen: Seen, communication: int) -> Iterable[Fsms]:
-    for row in seen.rows("phases"):
-        if row["fsms"]:
-            busy = row["active_ps"] / (row["fsms"] * communication)
-            yield Fsms(str(row["name"]), int(row["fsms"]), int(row["fsm_peak"]), busy)
+    for name, fsms, peak, active in seen.columns("phases", "name", "fsms", "fsm_peak", "active_ps"):
+        if fsms:
+            yield Fsms(name, fsms, peak, active / (fsms * communication))
 
 
 def _partitions(seen: Seen) -> dict[str, float]:
-    partitions = (seen.entry.get("endpoint") or {}).get("partitions") or []
-    return {str(p["phase"]): p["peak_bytes"] / p["capacity_bytes"] for p in partitions if p["capacity_bytes"]}
+    found: dict[str, float] = {}
+    for partition in (seen.entry.get("endpoint") or {}).get("partitions") or []:
+        if partition.get("capacity_bytes"):
+            found[str(partition.get("phase"))] = (partition.get("peak_bytes") or 0) / partition["capacity_bytes"]
+    return found
 
 
 class Links:
     """How busy links were at any time, from the windows of a run."""
 
     def __init__(self, seen: Seen) -> None:
-        rows = seen.rows("windows")
-        self._starts = [int(row["start_ps"]) for row in rows]
+        names = [name for name in seen.named("windows", _COLUMN) if name.removeprefix(_COLUMN).isdecimal()]
+        rows = list(seen.columns("windows", "start_ps", *names))
+        self._starts = [int(row[0]) for row in rows]
         self._ends = [*self._starts[1:], max(seen.total_ps, self._starts[-1] + 1)] if rows else []
-        names = [name for name in (rows[0] if rows else ()) if name.startswith("link_dim")]
         self._shares: dict[int, Sequence[float]] = {
-            int(name.removeprefix("link_dim")): [float(row[name] or 0.0) for row in rows] for name in names
+            int(name.removeprefix(_COLUMN)): [float(row[column]) for row in rows]
+            for column, name in enumerate(names, start=1)
         }
         self._by_dimension = all(name.startswith("dim ") for name in seen.entry.get("link_classes") or [""])
+
+    def name(self, dimension: int | None) -> str:
+        """What links are called that a phase along a dimension uses."""
+        return f"links of dim {dimension}" if self._by_dimension and dimension is not None else "links"
 
     def busy_ps(self, span: Span) -> int:
         """Picoseconds of a span in which links were busy that its phase uses: those of its dimension, the mean of them,

@@ -144,8 +144,8 @@ def entry(waterfall: Waterfall) -> dict[str, Any]:
     return {
         "system_a": waterfall.first.name,
         "system_b": waterfall.second.name,
-        "iteration_time_a_s": waterfall.first.entry["iteration_time_s"],
-        "iteration_time_b_s": waterfall.second.entry["iteration_time_s"],
+        "iteration_time_a_s": waterfall.first.entry.get("iteration_time_s"),
+        "iteration_time_b_s": waterfall.second.entry.get("iteration_time_s"),
         "a_ps": first,
         "b_ps": second,
         "delta_ps": second - first,

@@ -54,7 +54,8 @@ def _path(entries: Sequence[Entry]) -> str:
         "From the end of the run back to its beginning, through what held it up: compute, or the phases of the chunks "
         "that were waited for. Shares of the time; they add up to 100 %."
     )
-    return "<h3>Critical path</h3>" + how + table("critical-path", columns, rows)
+    in_use = "".join(hint(said.resources(entry)) for entry in entries)
+    return "<h3>Critical path</h3>" + how + table("critical-path", columns, rows) + in_use
 
 
 def _what_if(entries: Sequence[Entry]) -> str:

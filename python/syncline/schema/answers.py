@@ -32,6 +32,16 @@ class PathPart(Part):
     links_busy_share: Amount = None
 
 
+class Resource(Part):
+    """What was in use on the critical path."""
+
+    name: str
+    """`compute`, `links of dim 1`, `memory of the endpoint`, `latency and other NPUs`, `room for chunks` and so on."""
+    ps: Annotated[int, Field(ge=0, lt=2**63)]
+    """Picoseconds of the whole run; those of all add up to `total_ps`."""
+    share: Annotated[float, Field(ge=0, le=1)] | None
+
+
 class Limit(Part):
     """What limits a system."""
 
@@ -84,6 +94,8 @@ class SystemReasons(Part):
     total_ps: Annotated[int, Field(ge=0, lt=2**63)]
     """Picoseconds of the whole run."""
     critical_path: list[PathPart]
+    by_resource: list[Resource]
+    """The same path, by what was in use."""
     collectives: Count
     in_flight_at_end: Count
     """Collectives that were not complete when the run ended."""
