@@ -116,7 +116,7 @@ def test_a_crash_while_writing_leaves_no_half_written_file(
 
     def crash(table: object, where: Path) -> None:
         written.append(where.name)
-        if len(written) == 10:
+        if len(written) == 12:
             raise OSError("disk full")
         where.write_bytes(b"")
 

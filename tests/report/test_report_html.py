@@ -431,7 +431,7 @@ def test_classes_and_jobs_are_in_tables(make_study: Any) -> None:
 
 def test_a_page_of_the_whole_study_is_below_two_megabytes(study: Any) -> None:
     document, variants = study
-    assert len(html.build(document, variants, COMMAND).encode()) < 1_900_000
+    assert len(html.build(document, variants, COMMAND).encode()) < 2_000_000
 
 
 def test_what_is_left_out_of_plotly_is_found_in_this_version_of_it() -> None:

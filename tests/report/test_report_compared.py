@@ -1,0 +1,52 @@
+"""Several runs in one report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from support.command import Ended
+from support.pages import charts_of, check_page
+from syncline.report import compared
+
+EXPERIMENT = {
+    "name": "t",
+    "topology": "Torus(2,4)",
+    "workload": {"collective": "all-reduce", "size": "100KB"},
+    "fold": "off",
+    "network": "analytical",
+    "variants": [{"name": "A"}, {"name": "B", "collective": {"algorithm": "direct"}}],
+}
+
+
+def test_runs_side_by_side(syncline_command: Callable[..., Ended], tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(json.dumps(EXPERIMENT))
+    for name, chunks in (("one", 1), ("two", 4)):
+        flags = ("--out", str(tmp_path / name), "--set", f"collective.chunks={chunks}")
+        assert syncline_command("run", str(path), *flags).status == 0
+    places = [str(tmp_path / name) for name in ("one", "two")]
+    target = tmp_path / "c.html"
+    ended = syncline_command("report", *places, "-o", str(target), "--json")
+    assert ended.status == 0, ended.err
+    assert json.loads(ended.out)["variants"] == ["one: A", "one: B", "two: A", "two: B"]
+    page = target.read_text()
+    text = "".join(check_page(page).text)
+    for said in ("What differs", "collective.chunks", "collective.algorithm", "2 runs: t"):
+        assert said in text
+    drawn = charts_of(page)["chart-fabric-0"]["data"]
+    assert len(drawn[-1]["x"]) == 8, "every NPU of a run that is not folded is drawn"
+    for given, message in (
+        ((places[0], places[0]), "this run is given twice"),
+        ((places[0], str(path)), "a sweep is not compared"),
+        ((*places, "--baseline", "A"), "speed-ups are against the first run"),
+        ((places[0], str(tmp_path)), "this is not the directory of a run"),
+    ):
+        refused = syncline_command("report", *given)
+        assert (refused.status, message in refused.err) == (2, True), refused.err
+
+
+def test_labels_are_as_short_as_tells_directories_apart() -> None:
+    assert compared.labels([Path("/a/x"), Path("/a/y")]) == ["x", "y"]
+    assert compared.labels([Path("/a/x"), Path("/b/x")]) == ["a/x", "b/x"]
