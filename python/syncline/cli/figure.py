@@ -45,7 +45,7 @@ def figure(
     problems = options.common_problems(threads=threads, seed=seed)
     described = options.load(problems, None, lambda _: _read(file))
     work = drawing.Work(described, out, arguments.Settings(seed=seed, threads=threads, problems=tuple(problems)))
-    work.quiet = quiet
+    work.quiet, work.of_command = quiet, True
     finished = drawing.run(work, watch=runner.on_terminal(quiet=quiet))
     if finished is None:
         print("interrupted; what is finished is kept, and the same command goes on there", file=sys.stderr)
