@@ -65,7 +65,7 @@ def run(work: Work, *, watch: Watch | None = None, warn: Warn | None = None) -> 
 
     began = time.monotonic()
     work.prepare()
-    if not work.simulate(watch, warn or (lambda said: None if work.quiet else on_stderr(said))):
+    if not work.simulate(watch, warn or (on_stderr if work.of_command else lambda _: None)):
         return None
     panels = work.panels()
     document = _document(work, panels, work.settings.seed)
@@ -84,6 +84,8 @@ class Work:
         self.out = out
         self.settings = settings
         self.quiet = True
+        self.of_command = False
+        """Whether the command line carries this out, which says on standard error what is worth knowing."""
         self.sweeps: list[tuple[str, list[Simulation]]] = []
         self.tables: list[Swept] = []
         self.runs: dict[Run, Variant] = {}
@@ -147,7 +149,7 @@ class Work:
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
             kept = journal.Journal.open(journal.beside(path), resume=True)
-            with sweeps.keeping(kept, "the same command", quiet=self.quiet):
+            with sweeps.keeping(kept, "the same command", quiet=not self.of_command):
                 entries, interrupted = sweeps.simulate(
                     simulations,
                     kept,
@@ -165,7 +167,7 @@ class Work:
             self.tables.append(found)
         each = [estimate.of(v.experiment, engine.preview(v)).time_s for v in self.runs.values()]
         long = estimate.warning_of_many("the runs of the figure", each, self.settings.threads)
-        if long is not None:
+        if long is not None and not (self.of_command and self.quiet):
             warn(long)
         cancel, threads = self.settings.cancel, self.settings.threads
         try:

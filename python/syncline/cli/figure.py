@@ -68,7 +68,7 @@ def figure(
     if paper is not None:
         described = replace(described, figure=described.figure.model_copy(update={"paper": paper}))
     work = drawing.Work(described, out, arguments.Settings(seed=seed, threads=threads, problems=tuple(problems)))
-    work.quiet = quiet
+    work.quiet, work.of_command = quiet, True
     finished = drawing.run(work, watch=progress_display.shown(quiet=quiet))
     if finished is None:
         print("interrupted; what is finished is kept, and the same command goes on there", file=sys.stderr)
