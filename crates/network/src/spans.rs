@@ -51,12 +51,14 @@ impl Spans {
             return;
         }
         let span = Span { link, from, to, busy };
-        if let Some(last) = self.spans.get_mut(place as usize) {
-            if from >= last.from && from <= last.to && last.is_full() && span.is_full() {
-                last.to = last.to.max(to);
-                last.busy = Ps(last.busy.0.saturating_add(busy.0));
-                return;
-            }
+        if let Some(last) = self.spans.get_mut(place as usize)
+            && (last.from..=last.to).contains(&from)
+            && last.is_full()
+            && span.is_full()
+        {
+            last.to = last.to.max(to);
+            last.busy = Ps(last.busy.0.saturating_add(busy.0));
+            return;
         }
         if self.spans.len() < self.limit {
             self.last[link as usize] = self.spans.len() as u32;
