@@ -18,6 +18,7 @@ from syncline.endpoints import AceEndpoint, IdealEndpoint
 from syncline.errors import InputError
 from syncline.schema.export import json_schema
 from syncline.schema.load import load_file
+from syncline.searches import file as searches
 
 MOST_LISTED: Final = 100
 """Nodes or links that a snapshot has one by one."""
@@ -75,7 +76,10 @@ def test_packaged_studies_are_legal_and_keep_what_they_tell_the_engine(name: str
     "path", sorted((Path(__file__).parent.parent / "examples").glob("*.yaml")), ids=lambda p: p.stem
 )
 def test_examples_are_legal(path: Path) -> None:
-    assert load_file(path, path.name).variants
+    if path.name.endswith(".search.yaml"):
+        assert searches.load_file(path, path.name).axes
+    else:
+        assert load_file(path, path.name).variants
 
 
 def test_a_mapping_and_a_string_describe_the_same_topology() -> None:
