@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import hypothesis
 import pytest
 
 import syncline
@@ -22,9 +23,13 @@ from syncline import cli
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Says what markers mean."""
+    """Says what markers mean, and that examples may take their time."""
     meaning = "torch: needs PyTorch, which is not installed with the rest (make test-torch)"
     config.addinivalue_line("markers", meaning)
+    # How long an example takes says more about what else the machine does than about the code.
+    unhurried = [hypothesis.HealthCheck.too_slow]
+    hypothesis.settings.register_profile("unhurried", deadline=None, suppress_health_check=unhurried)
+    hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
