@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from support.pages import charts_of
 from syncline.errors import InputError
 from syncline.networks import sizes
 
@@ -71,7 +72,7 @@ def test_flows_have_rows_and_distributions_of_their_own(tmp_path: Path) -> None:
         counts = [row["messages"] for row in table(tmp_path, name) if row["kind"] == "background"]
         assert sum(counts) == 3
     page = (tmp_path / "run/report.html").read_text()
-    assert "beside, background" in page
+    assert "beside, background" in json.dumps(charts_of(page))
     assert "Flows beside the run that have begun" in page
 
 

@@ -62,7 +62,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_figure_leaves_drawing_numbers_and_page(folder: Path, syncline_command: Callable[..., Ended]) -> None:
     ended = syncline_command("figure", "mine.figure.yaml", "--out", "out", "--threads", "1", "--json")
-    assert (ended.status, ended.err.splitlines()[-1]) == (0, "figure: out/mine.html (.svg, .png, .csv)")
+    assert (ended.status, ended.err.splitlines()[-1]) == (0, "figure: out/mine.html (.svg, .png, .pdf, .csv)")
     document = json.loads(ended.out)
     (panel,) = document["panels"]
     assert {(v["x"], v["series"]) for v in panel["values"]} == {
@@ -147,7 +147,8 @@ def test_a_closed_form_needs_no_simulation(
     document = json.loads(ended.out)
     assert document["assumptions"] == []
     assert [len(panel["values"]) for panel in document["panels"]] == [36, 36, 36, 36, 3]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"ace1-fig5.{e}" for e in ("csv", "html", "png", "svg")]
+    written = [f"ace1-fig5.{suffix}" for suffix in ("csv", "html", "pdf", "png", "svg")]
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
 
 
 def test_a_figure_needs_no_browser(

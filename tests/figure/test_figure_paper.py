@@ -70,7 +70,7 @@ def test_a_scale_says_when_differences_are_small() -> None:
     [
         ("total_s", "total time"),
         ("iteration_time_s", "iteration time"),
-        ("exposed_comm_s", "exposed communication time"),
+        ("exposed_comm_s", "exposed communication"),
         ("endpoint.sram_bytes", "SRAM"),
         ("endpoint.fsms", "FSMs"),
         ("achieved_bandwidth_bytes_per_s", "achieved bandwidth"),

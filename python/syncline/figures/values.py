@@ -58,10 +58,12 @@ TIMELIKE: Final = ("time", "latency", "delay", "wait", "jitter", "window")
 
 
 def human(column: str) -> str:
-    """What an axis or a legend calls a column: in words, and a time as one (`total_s` is the total time)."""
+    """What an axis or a legend calls a column: in words, of which there are two at least where it is a time (`total_s`
+    is the total time).
+    """
     words = called(column).split(" ")
     is_time = column.endswith("_s") and not column.endswith("_per_s") and "." not in column
-    if is_time and not any(word in TIMELIKE for word in words):
+    if is_time and len(words) == 1 and words[0] not in TIMELIKE:
         words.append("time")
     return " ".join(WORDS.get(word, word) for word in words)
 
