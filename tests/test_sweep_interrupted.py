@@ -197,7 +197,7 @@ def test_resuming_what_is_finished_simulates_nothing(
     out = tmp_path / "t.parquet"
     out.with_name("t.parquet.journal").write_bytes(whole.with_name("t.parquet.journal").read_bytes())
 
-    def nothing(jobs: list[pool.Job], *_: object) -> Iterator[tuple[str, Entry]]:
+    def nothing(jobs: list[pool.Job], *_: object, **__: object) -> Iterator[tuple[str, Entry]]:
         assert jobs == []
         yield from ()
 

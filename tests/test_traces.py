@@ -86,11 +86,20 @@ def test_only_messages_of_traced_npus_are_recorded_up_to_the_limit() -> None:
     assert few["link_spans"].num_rows <= 5
 
 
+def test_traces_need_a_directory(syncline_command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    path.write_text(json.dumps({**BASE, **CASES["ACE"]}))
+    for out in ((), ("--out", str(tmp_path / "systems.csv"))):
+        ended = syncline_command("run", str(path), *out, "--trace", "json")
+        assert ended.status == 2
+        assert "--trace: traces need a directory to be written to" in ended.err
+
+
 def test_a_run_writes_the_trace_that_is_asked_for(syncline_command: Command, tmp_path: Path) -> None:
     path = tmp_path / "t.yaml"
     path.write_text(json.dumps({**BASE, **CASES["ACE"]}))
     for suffix in ("json", "json.gz", "pftrace", "perfetto-trace"):
-        out = tmp_path / suffix
+        out = tmp_path / suffix.replace(".", "-")
         assert syncline_command("run", str(path), "--out", str(out), "--trace", suffix).status == 0
         [trace] = out.glob(f"*/trace.{suffix}")
         content = trace.read_bytes()

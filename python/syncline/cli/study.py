@@ -83,7 +83,7 @@ def run(
 
         message = "captures need a directory to be written to"
         problems += command_line("--pcap", pcap[0], message, "--pcap PORT with --out DIR").problems
-    trace_format = options.trace_format(trace, out, problems)
+    trace_format = options.trace_format(trace, folder, problems)
     forced = options.forced(
         chunk=chunk,
         inflight=inflight,
