@@ -61,6 +61,7 @@ def diff(
     are_runs = [rundir.is_run(Path(source)) for source in (a, b)]
     first, second = (
         explain.subject_of(
+            "AB"[side],
             source,
             differences.of_side(settings, are_runs, side),
             set_,

@@ -64,7 +64,7 @@ def explain(
 
     problems = options.common_problems(threads=threads, seed=seed)
     settings = options.settings(set_, (), problems, seed=seed, threads=threads)
-    subject = subject_of(source, settings, set_, system or (), watch, warn)
+    subject = subject_of("SOURCE", source, settings, set_, system or (), watch, warn)
     explained = explaining.explain(subject, what_if=what_if, watch=watch, warn=warn)
     kept = explaining.keep(explained)
     if json:
@@ -84,6 +84,7 @@ def explain(
 
 
 def subject_of(
+    argument: str,
     source: str,
     settings: Any,
     given: list[str] | None,
@@ -91,15 +92,26 @@ def subject_of(
     watch: Watch | None,
     warn: Warn | None,
 ) -> Subject:
-    """The run of a directory, or of an experiment that is simulated for this."""
+    """The run of a directory, or of an experiment that is simulated for this; `argument` is what gives it. Raises
+    [`InputError`] with everything that is wrong.
+    """
+    from dataclasses import replace
     from pathlib import Path
 
-    from syncline import rundir
+    from syncline import rundir, studies
     from syncline.api import explaining, sources
     from syncline.api.arguments import FLAGS
+    from syncline.errors import InputError
 
     if rundir.is_run(Path(source)):
         return explaining.of_directory(Path(source), systems, FLAGS, settings)
+    try:
+        studies.find(source)
+    except InputError as error:
+        raise InputError(
+            replace(problem, field=argument, accepted=f"the directory of a run, {problem.accepted}")
+            for problem in error.problems
+        ) from None
     return explaining.of_experiment(
         lambda *changes: sources.read_file(source, *changes),
         settings,
