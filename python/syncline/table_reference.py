@@ -19,6 +19,7 @@ say the same of themselves: every column has its `unit` and `meaning` as metadat
 
 ```python
 import pyarrow.parquet as pq
+
 pq.read_schema("systems.parquet").field("iteration_time_s").metadata
 ```
 
