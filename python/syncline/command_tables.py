@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA: Final = "syncline.table"
-FORMATS: Final = (".parquet", ".csv", ".json")
 OTHERS: Final = (".arrow", ".feather", ".gz", ".html", ".md", ".tsv", ".txt", ".xls", ".xlsx", ".yaml", ".zip")
 """Suffixes of files that somebody may mean who names one; of a directory that is to be made, they are no part."""
 TEXT, BYTES = facts.TEXT, facts.BYTES

@@ -12,6 +12,8 @@ from syncline.errors import InputError, Problem, one_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FORMATS: Final = (".parquet", ".csv", ".json")
+"""How commands may write a table: its suffix says it. `.json` is the document that the table is made of."""
 MOST_CELLS: Final = 200_000_000
 """Values of a table that is read; a damaged file may promise any number."""
 WHOLE, NUMBER, TEXT = "whole numbers", "numbers", "text"

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.perfetto_traces import Read, read
-from syncline.report import perfetto, timeline, trace
+from syncline.report import perfetto, timeline, traces
 
 
 def of_chrome(content: bytes) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def test_it_shows_what_the_trace_for_chrome_shows(study: Any, exchange: Any) -> 
     _, variants = study
     for tables in (variants["ACE"], exchange):
         found = read(perfetto.build(tables, "ACE"))
-        compare(found, of_chrome(trace.build(tables, "ACE")))
+        compare(found, of_chrome(traces.build(".json", tables, "ACE")))
         assert found.about["exact_picoseconds"] is True
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.report import timeline, trace
+from syncline.report import timeline, traces
 
 Span = tuple[int, int, str]
 
@@ -65,7 +65,7 @@ def nested(draw: st.DrawFn, start: int = 0, end: int = 3_000_000, depth: int = 3
 
 def test_structure(study: Any) -> None:
     _, variants = study
-    parsed = parse(trace.build(variants["ACE"], "ACE"))
+    parsed = parse(traces.build(".json", variants["ACE"], "ACE"))
     names: dict[tuple[str, int, int | None], str] = {}
     for e in parsed["traceEvents"]:
         assert isinstance(e["pid"], int)
@@ -100,7 +100,7 @@ def test_structure(study: Any) -> None:
 def test_every_slice_is_there_to_the_picosecond(study: Any) -> None:
     _, variants = study
     table = variants["ACE"]["slices"]
-    events = slices_of(parse(trace.build(variants["ACE"], "ACE")))
+    events = slices_of(parse(traces.build(".json", variants["ACE"], "ACE")))
     found = sorted(
         (
             e["args"]["start_ps"] if "args" in e else exactly(e["ts"]) * 1000,
@@ -115,14 +115,16 @@ def test_every_slice_is_there_to_the_picosecond(study: Any) -> None:
 def test_same_input_gives_the_same_bytes(study: Any) -> None:
     _, variants = study
     for limit in (50_000_000, 100_000):
-        assert trace.build(variants["ACE"], "ACE", limit) == trace.build(variants["ACE"], "ACE", limit)
+        assert traces.build(".json", variants["ACE"], "ACE", limit) == traces.build(
+            ".json", variants["ACE"], "ACE", limit
+        )
 
 
 @given(nested())
 def test_slices_nest_for_every_viewer(make_table: Any, spans: list[Span]) -> None:
     table = make_table("npu track name start_ps end_ps", [[0, "t", n, a, b] for a, b, n in spans])
     assert timeline.check_nesting(timeline.read_slices(table)) == []
-    events = slices_of(parse(trace.build({"slices": table}, "x")))
+    events = slices_of(parse(traces.build(".json", {"slices": table}, "x")))
     assert len(events) == len(spans)
     for reader in (exactly, rounded):
         assert timeline.check_nesting(as_seen(events, reader)) == []
@@ -156,7 +158,7 @@ def test_tracks_do_not_disturb_each_other() -> None:
 
 def test_overlaps_in_the_input_are_stated(make_table: Any) -> None:
     table = make_table("npu track name start_ps end_ps", [[0, "t", "a", 0, 9], [0, "t", "b", 5, 12]])
-    other = parse(trace.build({"slices": table}, "x"))["otherData"]
+    other = parse(traces.build(".json", {"slices": table}, "x"))["otherData"]
     assert other["nesting_problems"] == 1
     assert "'b'" in other["first_nesting_problem"]
 
@@ -164,7 +166,7 @@ def test_overlaps_in_the_input_are_stated(make_table: Any) -> None:
 @pytest.mark.parametrize("limit", [200_000, 60_000, 20_000, 5_000])
 def test_what_is_dropped_is_counted(study: Any, limit: int) -> None:
     _, variants = study
-    data = trace.build(variants["ACE"], "ACE", limit)
+    data = traces.build(".json", variants["ACE"], "ACE", limit)
     assert len(data) <= limit
     parsed = parse(data)
     other, events = parsed["otherData"], slices_of(parsed)
@@ -180,7 +182,7 @@ def test_what_is_dropped_is_counted(study: Any, limit: int) -> None:
 def test_more_slices_than_could_ever_fit(make_table: Any) -> None:
     rows = [[0, "t", "s", 1000 * i, 1000 * i + i % 997] for i in range(5_000)]
     table = make_table("npu track name start_ps end_ps", rows)
-    parsed = parse(trace.build({"slices": table}, "x", 30_000))
+    parsed = parse(traces.build(".json", {"slices": table}, "x", 30_000))
     assert parsed["otherData"]["slices_total"] == 5_000
     assert parsed["otherData"]["shortest_slice_written_ps"] > 900
 
@@ -188,7 +190,7 @@ def test_more_slices_than_could_ever_fit(make_table: Any) -> None:
 def test_a_limit_that_nothing_fits_is_refused(study: Any) -> None:
     _, variants = study
     with pytest.raises(ValueError, match="a trace needs"):
-        trace.build(variants["ACE"], "ACE", 100)
+        traces.build(".json", variants["ACE"], "ACE", 100)
 
 
 @given(
@@ -211,11 +213,11 @@ def test_odd_tables_make_valid_json(
         "slices": make_table("npu track name start_ps end_ps", [[*r[:3], r[3], r[3] + r[4]] for r in rows]),
         "windows": make_table("window start_ps compute", [[i, 1000 * i, v] for i, v in enumerate(values)]),
     }
-    parsed = parse(trace.build(tables, "\u2028<odd>"))
+    parsed = parse(traces.build(".json", tables, "\u2028<odd>"))
     assert len(slices_of(parsed)) == len(rows)
 
 
 def test_nothing_at_all() -> None:
-    parsed = parse(trace.build({}, "empty"))
+    parsed = parse(traces.build(".json", {}, "empty"))
     assert parsed["traceEvents"] == []
     assert parsed["otherData"]["slices_total"] == 0

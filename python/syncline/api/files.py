@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from syncline import document, inputs
+from syncline import document, inputs, parquet
 from syncline.api.arguments import ARGUMENTS, Spelling, elsewhere, respelled
 from syncline.document import Origin
 from syncline.errors import InputError, Problem, one_of
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from syncline.document import Node
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
-
-TABLES = (".parquet", ".csv", ".json")
-"""How a table may be written: its suffix says it."""
 
 
 def tree_of(source: Mapping[str, object], label: str) -> Node:
@@ -65,7 +62,6 @@ def output_problems(
     resume: bool,
     is_ours: Callable[[Path], bool],
     what: str,
-    formats: Sequence[str] = TABLES,
     has_journal: bool = True,
 ) -> list[Problem]:
     """What is wrong with a table that is to be written, and its journal, before anything is read; `is_ours` says of a
@@ -82,13 +78,13 @@ def output_problems(
             return [spelling.problem("resume", None, "there is nothing to go on with", needed)]
         return []
     try:
-        if out.suffix not in formats:
+        if out.suffix not in parquet.FORMATS:
             message = (
                 f"the suffix {out.suffix} is not that of a format"
                 if out.suffix
                 else "the file name has no suffix, which chooses the format"
             )
-            return wrong(message, one_of(f"FILE{suffix}" for suffix in formats))
+            return wrong(message, one_of(f"FILE{suffix}" for suffix in parquet.FORMATS))
         if out.is_dir():
             return wrong("this is a directory", "the name of a file")
         if not out.parent.is_dir():

@@ -54,7 +54,6 @@ class Output:
             resume=self.resume,
             is_ours=table.is_search,
             what="the table of a search",
-            formats=table.FORMATS,
         )
         return replace(settings, problems=(*settings.problems, *problems))
 

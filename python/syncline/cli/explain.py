@@ -99,21 +99,22 @@ def subject_of(
     from pathlib import Path
 
     from syncline import rundir, studies
-    from syncline.api import explaining, sources
+    from syncline.api import explaining
     from syncline.api.arguments import FLAGS
     from syncline.errors import InputError
+    from syncline.schema.load import load_file
 
     if rundir.is_run(Path(source)):
         return explaining.of_directory(Path(source), systems, FLAGS, settings)
     try:
-        studies.find(source)
+        path, label = studies.find(source)
     except InputError as error:
         raise InputError(
             replace(problem, field=argument, accepted=f"the directory of a run, {problem.accepted}")
             for problem in error.problems
         ) from None
     return explaining.of_experiment(
-        lambda *changes: sources.read_file(source, *changes),
+        lambda *changes: load_file(path, label, *changes),
         settings,
         explaining.Written(source, given or ()),
         systems,

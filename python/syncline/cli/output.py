@@ -32,7 +32,6 @@ def check(out: Path | None, command: str, problems: list[Problem]) -> None:
         resume=False,
         is_ours=lambda path: command_tables.is_ours(form, path),
         what=f"a table of {command}",
-        formats=command_tables.FORMATS,
         has_journal=False,
     )
 

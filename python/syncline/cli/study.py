@@ -126,21 +126,21 @@ def run(
 
 def _no_table(out: Path | None) -> list[Problem]:
     """What is wrong with a name that is one of a file in a format that is not written."""
-    from syncline import command_tables
+    from syncline import command_tables, parquet
     from syncline.errors import command_line, one_of
 
     if out is None or out.suffix not in command_tables.OTHERS or out.is_dir():
         return []
-    files = one_of(f"FILE{suffix}" for suffix in command_tables.FORMATS)
+    files = one_of(f"FILE{suffix}" for suffix in parquet.FORMATS)
     message = f"the suffix {out.suffix} is not that of a format"
     return list(command_line("--out", str(out), message, f"{files}, or a directory").problems)
 
 
 def _is_table(out: Path) -> bool:
     """Whether this is a file for a table: by its suffix, unless there is a directory of the name."""
-    from syncline import command_tables
+    from syncline import parquet
 
-    return out.suffix in command_tables.FORMATS and not out.is_dir()
+    return out.suffix in parquet.FORMATS and not out.is_dir()
 
 
 def check(

@@ -179,19 +179,22 @@ def check_nesting(slices: Iterable[Slice]) -> list[str]:
     problems = []
     stacks: dict[Track, list[Slice]] = {}
     for s in sorted(slices, key=lambda s: s.order):
-        where = f"npu {s.process}, track {s.track!r}: {s.name!r} [{s.start_ps}, {s.end_ps}) ps"
         if s.end_ps < s.start_ps:
-            problems.append(f"{where} ends before it starts")
+            problems.append(f"{_where(s)} ends before it starts")
             continue
         stack = stacks.setdefault((s.process, s.track), [])
         while stack and stack[-1].end_ps <= s.start_ps:
             stack.pop()
         if stack and s.end_ps > stack[-1].end_ps:
             over = stack[-1]
-            problems.append(f"{where} overlaps {over.name!r} [{over.start_ps}, {over.end_ps}) ps")
+            problems.append(f"{_where(s)} overlaps {over.name!r} [{over.start_ps}, {over.end_ps}) ps")
             continue
         stack.append(s)
     return problems
+
+
+def _where(s: Slice) -> str:
+    return f"npu {s.process}, track {s.track!r}: {s.name!r} [{s.start_ps}, {s.end_ps}) ps"
 
 
 def read_slices(table: Table, rows: list[int] | None = None) -> list[Slice]:

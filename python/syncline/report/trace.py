@@ -15,8 +15,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from .study import Table
-from .timeline import PS_PER_NS, UTILISATION, Counter, Slice, Timeline, Track, arrows, read, tracks
+from .timeline import PS_PER_NS, UTILISATION, Counter, Slice, Timeline, Track, arrows, tracks
 
 MIN_EVENT_BYTES = 60
 """No slice is shorter than this as JSON."""
@@ -25,11 +24,6 @@ COUNTER_SHARE = 0.25
 MAX_BYTES = 50_000_000
 """The longest trace that is written, unless another limit is given."""
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-
-
-def build(tables: Mapping[str, Table], name: str, max_bytes: int = MAX_BYTES, limit: int | None = None) -> bytes:
-    """The trace of the variant `name` as JSON of at most `max_bytes`. `limit` is the run's `output.trace_limit`."""
-    return encode(read(tables, max_bytes // MIN_EVENT_BYTES, limit), name, max_bytes)
 
 
 def encode(timeline: Timeline, name: str, max_bytes: int = MAX_BYTES) -> bytes:
@@ -44,8 +38,9 @@ def encode(timeline: Timeline, name: str, max_bytes: int = MAX_BYTES) -> bytes:
     pid = max((_pid(process) for process, _ in tids), default=0) + 1
     other: dict[str, Any] = {"variant": name, **timeline.notes}
 
+    whole = arrows(kept)
+
     def encoded(exact: bool) -> list[str]:
-        whole = arrows(kept)
         return [_slice_lines(s, tids[s.process, s.track], exact, whole) for s in kept]
 
     def sampled(merged: int) -> list[str]:
@@ -67,6 +62,7 @@ def encode(timeline: Timeline, name: str, max_bytes: int = MAX_BYTES) -> bytes:
             samples = sampled(merged) if merged <= timeline.windows else []
         elif kept:
             kept = _without_shortest(kept, lines, excess)
+            whole = arrows(kept)
             lines = encoded(False)
         else:
             raise ValueError(f"a trace needs {max_bytes + excess} bytes at least, not {max_bytes}")
@@ -75,7 +71,7 @@ def encode(timeline: Timeline, name: str, max_bytes: int = MAX_BYTES) -> bytes:
         "slices_written": len(kept),
         "slices_dropped": total - len(kept),
         "shortest_slice_written_ps": min((s.length_ps for s in kept), default=0),
-        "arrows_written": len(arrows(kept)),
+        "arrows_written": len(whole),
         "exact_picoseconds": exact,
         "windows_total": timeline.windows,
         "windows_per_counter_sample": merged if samples else 0,

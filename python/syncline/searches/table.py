@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA: Final = "syncline.search"
-FORMATS: Final = (".parquet", ".csv", ".json")
 FIRST: Final = ("rank", "candidate", "status", "topology")
 DIVISION: Final = (
     *("tensor", "context", "expert", "pipeline", "data", "micro_batch", "schedule", "virtual", "zero"),
