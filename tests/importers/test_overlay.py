@@ -12,7 +12,7 @@ from support.perfetto_traces import read
 from syncline.errors import InputError
 from syncline.importers import overlay
 from syncline.report import perfetto
-from syncline.report.timeline import Slice, Timeline, check_nesting
+from syncline.report.timeline import Slice, Timeline, check_nesting, order
 
 
 def event(category: str, name: str, start: float, dur: float, tid: int = 7, **args: Any) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def simulated() -> Timeline:
     spans = [(0, "all-reduce of iteration 0", 5), (0, "all-reduce of iteration 0, in flight at the end", 9)]
     spans.append((1, "all-gather of iteration 0", 5))
     slices = [Slice(n, f"collective layer{i}", name, at * 10**6, 10**7) for i, (n, name, at) in enumerate(spans)]
-    return Timeline(sorted(slices, key=lambda s: s.order), notes={"slices_total": 3})
+    return Timeline(sorted(slices, key=order), notes={"slices_total": 3})
 
 
 STEPS = [

@@ -21,7 +21,7 @@ from syncline import inputs
 from syncline.errors import InputError, Problem
 from syncline.importers import kineto, kineto_format, ranks
 from syncline.importers.kineto_format import ON_DEVICE, PARAMS, RUNTIME, STEP, Event, Profile
-from syncline.report.timeline import Process, Slice, Timeline
+from syncline.report.timeline import Process, Slice, Timeline, order
 
 MEASURED: Final = 1 << 24
 """The process of rank 0; NPUs have smaller numbers."""
@@ -129,7 +129,7 @@ def add(timeline: Timeline, profiles: Mapping[int, Profile]) -> list[Overlaid]:
         timeline.notes["slices_total"] = timeline.notes.get("slices_total", 0) + len(added)
         timeline.notes[f"measured_rank_{rank}"] = overlaid.sentence()
         found.append(overlaid)
-    timeline.slices.sort(key=lambda s: s.order)
+    timeline.slices.sort(key=order)
     return found
 
 

@@ -15,7 +15,7 @@ import heapq
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from syncline import recorded
 
@@ -62,9 +62,8 @@ Track = tuple[int, str]
 """A process and the name of a track."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """A span of time on a track."""
+class Slice(NamedTuple):
+    """A span of time on a track. There are hundreds of thousands of them, so it is a tuple, which is made quickly."""
 
     process: int
     """The number of the NPU, or of a process beside NPUs."""
@@ -76,11 +75,6 @@ class Slice:
     """The arrow that begins here; 0 for none."""
     arrives: int = 0
     """The arrow that ends here; 0 for none."""
-
-    @property
-    def order(self) -> tuple[int, int, str, int, str]:
-        """Order in a trace: by start, and a parent before its children."""
-        return (self.start_ps, self.process, self.track, -self.end_ps, self.name)
 
     @property
     def length_ps(self) -> int:
@@ -154,7 +148,7 @@ def read(tables: Mapping[str, Table], most: int, limit: int | None = None) -> Ti
     npus = {s.process for s in slices}
     links, messages = _links(tables.get("link_spans"), npus), _messages(tables, npus)
     slices += _longest([*links, *messages], most)
-    slices.sort(key=lambda s: s.order)
+    slices.sort(key=order)
     found.slices = _longest(slices, most)
     found.notes["slices_total"] = total + len(links) + len(messages)
     if problems := check_nesting(found.slices):
@@ -174,18 +168,28 @@ def read(tables: Mapping[str, Table], most: int, limit: int | None = None) -> Ti
     return found
 
 
+def order(s: Slice) -> tuple[int, int, str, int, str]:
+    """What slices of a trace are sorted by: their starts, and a parent comes before its children."""
+    process, track, name, start, end, _, _ = s
+    return (start, process, track, -end, name)
+
+
 def check_nesting(slices: Iterable[Slice]) -> list[str]:
-    """What is wrong with slices: those that end before they start or overlap partly on a track."""
+    """What is wrong with slices in their order: those that end before they start or overlap partly on a track."""
     problems = []
     stacks: dict[Track, list[Slice]] = {}
-    for s in sorted(slices, key=lambda s: s.order):
-        if s.end_ps < s.start_ps:
+    for s in slices:
+        process, track, _, start, end, _, _ = s
+        if end < start:
             problems.append(f"{_where(s)} ends before it starts")
             continue
-        stack = stacks.setdefault((s.process, s.track), [])
-        while stack and stack[-1].end_ps <= s.start_ps:
+        stack = stacks.get((process, track))
+        if stack is None:
+            stacks[process, track] = [s]
+            continue
+        while stack and stack[-1].end_ps <= start:
             stack.pop()
-        if stack and s.end_ps > stack[-1].end_ps:
+        if stack and end > stack[-1].end_ps:
             over = stack[-1]
             problems.append(f"{_where(s)} overlaps {over.name!r} [{over.start_ps}, {over.end_ps}) ps")
             continue
@@ -202,10 +206,7 @@ def read_slices(table: Table, rows: list[int] | None = None) -> list[Slice]:
     chosen = table if rows is None else table.take(rows)
     names = ("npu", "track", "name", "start_ps", "end_ps")
     columns = [chosen.column(n).to_pylist() for n in names]
-    return [
-        Slice(int(npu), str(track), str(name), int(start), int(end))
-        for npu, track, name, start, end in zip(*columns, strict=True)
-    ]
+    return [Slice(*row) for row in zip(*columns, strict=True)]
 
 
 def longest(table: Table, limit: int) -> list[Slice]:

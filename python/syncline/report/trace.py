@@ -39,9 +39,10 @@ def encode(timeline: Timeline, name: str, max_bytes: int = MAX_BYTES) -> bytes:
     other: dict[str, Any] = {"variant": name, **timeline.notes}
 
     whole = arrows(kept)
+    names = {name: _json(name) for name in {s.name for s in kept}}
 
     def encoded(exact: bool) -> list[str]:
-        return [_slice_lines(s, tids[s.process, s.track], exact, whole) for s in kept]
+        return [_slice_lines(s, tids[s.process, s.track], names[s.name], exact, whole) for s in kept]
 
     def sampled(merged: int) -> list[str]:
         return [line for counter in timeline.counters for line in _samples(counter, merged, pid)]
@@ -103,8 +104,9 @@ def _json(value: Any) -> str:
 
 
 def _microseconds(time_ns: int) -> str:
-    sign = "-" if time_ns < 0 else ""
-    return f"{sign}{abs(time_ns) // 1000}.{abs(time_ns) % 1000:03d}"
+    if time_ns < 0:
+        return "-" + _microseconds(-time_ns)
+    return f"{time_ns // 1000}.{time_ns % 1000:03d}"
 
 
 def _pid(process: int) -> int:
@@ -122,18 +124,19 @@ def _tids(slices: Iterable[Slice]) -> dict[Track, int]:
     return tids
 
 
-def _slice_lines(s: Slice, tid: int, exact: bool, whole: set[int]) -> str:
-    """A complete event, and those of its arrows that are among the `whole` ones."""
-    start, end = s.start_ps // PS_PER_NS, s.end_ps // PS_PER_NS
-    where = f'"pid":{_pid(s.process)},"tid":{tid},"ts":{_microseconds(start)}'
-    text = f'{{"ph":"X",{where},"dur":{_microseconds(max(0, end - start))},"name":{_json(s.name)}'
-    if exact and (s.start_ps % PS_PER_NS or s.end_ps % PS_PER_NS):
-        text += f',"args":{{"start_ps":{s.start_ps},"end_ps":{s.end_ps}}}'
+def _slice_lines(s: Slice, tid: int, name: str, exact: bool, whole: set[int]) -> str:
+    """A complete event with this `name` in JSON, and those of its arrows that are among the `whole` ones."""
+    process, _, _, start_ps, end_ps, leaves, arrives = s
+    start, end = start_ps // PS_PER_NS, end_ps // PS_PER_NS
+    where = f'"pid":{_pid(process)},"tid":{tid},"ts":{_microseconds(start)}'
+    text = f'{{"ph":"X",{where},"dur":{_microseconds(max(0, end - start))},"name":{name}'
+    if exact and (start_ps % PS_PER_NS or end_ps % PS_PER_NS):
+        text += f',"args":{{"start_ps":{start_ps},"end_ps":{end_ps}}}'
     text += "}"
-    if s.leaves in whole:
-        text += f',\n{{"ph":"s",{where},"id":{s.leaves},"cat":"arrow","name":"arrow"}}'
-    if s.arrives in whole:
-        text += f',\n{{"ph":"f","bp":"e",{where},"id":{s.arrives},"cat":"arrow","name":"arrow"}}'
+    if leaves in whole:
+        text += f',\n{{"ph":"s",{where},"id":{leaves},"cat":"arrow","name":"arrow"}}'
+    if arrives in whole:
+        text += f',\n{{"ph":"f","bp":"e",{where},"id":{arrives},"cat":"arrow","name":"arrow"}}'
     return text
 
 
