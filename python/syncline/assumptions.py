@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from syncline import facts
+from syncline import engine, facts
 from syncline.document import Mapping, Scalar
 from syncline.endpoints import Buses, EndpointSection
 from syncline.fabric.gpus import GPUS
@@ -94,7 +94,18 @@ def _of_one(variant: Variant) -> Iterator[str]:
             yield from _of_npu(experiment)
             continue
         given = section in experiment.model_fields_set
-        yield from _defaults(section, value, dumped[section], given=given, ignored=_without_effect(experiment, section))
+        ignored = _without_effect(experiment, section)
+        if section == "collective" and (found := list(_of_chunks(variant))):
+            yield from found
+            ignored |= {"chunk", "inflight"}
+        yield from _defaults(section, value, dumped[section], given=given, ignored=ignored)
+
+
+def _of_chunks(variant: Variant) -> Iterator[str]:
+    """What chunks are where nothing is said of them."""
+    for family, usual in engine.usual_chunks(variant):
+        of = "" if family is None else f" of family {family}"
+        yield f"collective{of}: {usual} (default)"
 
 
 def _is_written(variant: Variant, idle: effect.Idle) -> bool:

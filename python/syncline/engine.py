@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from syncline import binding, cancelling, facts, memory, recorded, refusals
+from syncline import binding, cancelling, facts, in_flight, memory, recorded, refusals
 from syncline.errors import CancelledError, EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
 from syncline.models import described as models
@@ -39,6 +39,7 @@ from syncline.schema.workloads import (
     Training,
     kinds_of,
 )
+from syncline.software import pricing
 from syncline.strategies import training as divisions
 from syncline.topology import Topology
 from syncline.treegen import planned
@@ -54,6 +55,8 @@ NO_LIMIT: Final = 2**64 - 1
 """Picoseconds and work that no run reaches."""
 MOST_TEXT: Final = 2**31 - 1
 """Bytes of a column that Arrow's usual texts can hold."""
+GLIMPSE: Final = 500_000
+"""Work of a simulation by which chunks are found, in events: about a tenth of a second."""
 LOOK_BYTES: Final = 10**9
 """Memory of a look at an algorithm that may be suggested."""
 
@@ -270,7 +273,7 @@ def _request(variant: Variant, *, steady: bool = False) -> str:
         raise InputError([variant.problem(too_large.path, too_large.message, too_large.accepted)])
     try:
         specified = specification(variant.experiment, variant.astra_text)
-    except planned.TreesError as error:
+    except (planned.TreesError, pricing.PricingError) as error:
         raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
     specified["output"]["steady"] = steady and not isinstance(variant.experiment.workload, JobsWorkload)
     return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit(variant.memory_limit)})
@@ -365,21 +368,64 @@ def specification(experiment: Experiment, astra_text: str | None = None) -> dict
 
 def described(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
     """The engine's description of all that an experiment says."""
-    specified = _without_trees(experiment, astra_text)
-    if not planned.is_wanted(specified):
-        return specified
+    return _completed(experiment, _incomplete(experiment, astra_text))[0]
+
+
+def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
+    """What chunks are where the experiment does not say it, with the family that it is for, if there are any."""
+    experiment = effective(variant.experiment)
+    try:
+        specified, found = _completed(experiment, _incomplete(experiment, variant.astra_text))
+    except (planned.TreesError, pricing.PricingError):
+        return []
+    families = specified.get("families", ())
+    return [(None if number is None else str(families[number]["name"]), usual) for number, usual in found]
+
+
+def _completed(
+    experiment: Experiment, specified: dict[str, Any]
+) -> tuple[dict[str, Any], list[tuple[int | None, in_flight.Usual]]]:
+    """The engine's description with what it takes the engine to find out; and what chunks are where nothing is said."""
+    usual, packs, prices = in_flight.marked(specified), planned.is_wanted(specified), experiment.endpoint.is_priced
+    found: list[tuple[int | None, in_flight.Usual]] = []
+    if not usual and not packs and not prices:
+        return specified, found
     from syncline import _core
 
     try:
-        return planned.completed(experiment, specified, _core.asked)
+        if packs:
+            specified = planned.completed(experiment, specified, _core.asked)
+        if prices:
+            specified = pricing.completed(experiment, specified, _core.asked, _time)
+        found = list(in_flight.completed(specified, usual, _core.asked, _glimpse))
     except _core.SpecError:
-        return specified  # which the run will be refused for, whatever the trees are
+        pass  # which the run will be refused for, whatever is missing
+    return specified, found
+
+
+def _glimpse(request: str) -> tuple[int, int] | None:
+    """Picoseconds of a described run and of its busiest link; nothing if it is costly or cannot be carried out."""
+    from syncline import _core
+
+    try:
+        seen = Attempt(**json.loads(_core.attempt(request, NO_LIMIT, GLIMPSE, cancelling.monitor(None))))
+    except (_core.SpecError, _core.SimulationError):
+        return None
+    return (seen.time_ps, seen.busiest_link_ps) if seen.ending == "complete" else None
+
+
+def _time(request: str) -> int:
+    """Picoseconds that a described run takes."""
+    from syncline import _core
+
+    return Attempt(**json.loads(_core.attempt(request, NO_LIMIT, NO_LIMIT, cancelling.monitor(None)))).time_ps
 
 
 def trees(variant: Variant) -> list[planned.Shown]:
     """The trees of a run that packs some. Raises [`InputError`] where there are none."""
     experiment = effective(variant.experiment)
-    specified = _without_trees(experiment, variant.astra_text)
+    specified = _incomplete(experiment, variant.astra_text)
+    in_flight.marked(specified)
     if not planned.is_wanted(specified):
         return []
     from syncline import _core
@@ -390,7 +436,8 @@ def trees(variant: Variant) -> list[planned.Shown]:
 def largest_sliced(variant: Variant) -> int:
     """Bytes of the largest chunk that packed trees cut into slices; 0 if there is none."""
     experiment = effective(variant.experiment)
-    specified = _without_trees(experiment, variant.astra_text)
+    specified = _incomplete(experiment, variant.astra_text)
+    in_flight.marked(specified)
     if not planned.is_wanted(specified):
         return 0
     from syncline import _core
@@ -402,8 +449,9 @@ def largest_sliced(variant: Variant) -> int:
             raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
 
 
-def _without_trees(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
-    """The engine's description, without the plans of trees that it asks for."""
+def _incomplete(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
+    """The engine's description, without what it takes the engine to find out: the plans of trees that it asks for, what
+    collectives cost, and what chunks are where nothing is said."""
     return {
         "fabric": _fabric(experiment),
         "groups": _groups(experiment),
@@ -547,7 +595,11 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
     assert not experiment.has_open_algorithms, "auto is settled before a run"
     # The engine never takes the ring in place of packed trees, which come to it as plans.
     others = {"ring-unidirectional": "ring", PACKED: "ring"}
+    endpoint = experiment.endpoint
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
+    is_usual = (
+        in_flight.is_left_open(collective.model_fields_set, experiment.topology.npus) and endpoint.has_usual_chunks
+    )
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:
@@ -557,6 +609,7 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
     chunks_of = {kind: 1 for kind in kinds if programs.is_one_chunk(collective, kind)} | collective.chunks_of
     return {
         **planned.section(collective, kinds),
+        **({in_flight.MARK: True} if is_usual else {}),
         **({"plans": plans} if plans else {}),
         **({} if limit is None else {"inflight_per_dimension": limit}),
         **({"chunks_of": list(chunks_of.items())} if chunks_of else {}),

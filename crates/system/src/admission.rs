@@ -60,6 +60,8 @@ pub struct Admission {
     collectives: Vec<Collective>,
     /// Collectives that some NPU issued and whose pieces are not all in the log, in order of issue, and when that was.
     open: Vec<(Ps, CollectiveId)>,
+    /// Whether a collective that has begun to enter the log enters it to its end before another one.
+    whole: bool,
     /// By collective, whether it may be entered, if that is not up to who issues it.
     permitted: Option<Vec<bool>>,
     log: Vec<(CollectiveId, Chunk)>,
@@ -84,7 +86,12 @@ impl Admission {
         let loads = balance.as_ref().map_or_else(Vec::new, Balance::idle);
         let npus = vec![Follower::default(); npus as usize];
         let (collectives, open, log) = (Vec::new(), Vec::new(), Vec::new());
-        Admission { policy, priority, balance, loads, collectives, open, permitted: None, log, npus }
+        Admission { policy, priority, balance, loads, collectives, open, whole: false, permitted: None, log, npus }
+    }
+
+    /// Enters every collective to its end before another one.
+    pub fn enter_whole(&mut self) {
+        self.whole = true;
     }
 
     /// Enters collectives only when that has been [permitted](Admission::permit).
@@ -168,10 +175,11 @@ impl Admission {
     fn choice(&self, is_issued: impl Fn(CollectiveId) -> bool) -> Option<Next> {
         let open = self.open.iter().map(|open| open.1);
         let issued = open.filter(|&id| is_issued(id) && self.is_permitted(id));
-        // The first of those with the least rank.
+        // Of those with the least rank, the first; but before all of them the one that has begun.
+        let key = |&id: &CollectiveId| (!(self.whole && self.collectives[id.index()].entered > 0), self.rank(id));
         let pick = match self.policy {
-            Policy::Fifo => issued.min_by_key(|&id| self.rank(id)),
-            Policy::Lifo => issued.rev().min_by_key(|&id| self.rank(id)),
+            Policy::Fifo => issued.min_by_key(key),
+            Policy::Lifo => issued.rev().min_by_key(key),
         };
         let collective = pick?;
         let c = &self.collectives[collective.index()];

@@ -12,14 +12,14 @@ pub use precedence::{Members, Precedence};
 pub use signature::{Group, Signed, sign};
 
 use crate::admission::{Admission, CollectiveId};
-use crate::driver::{CollectiveConfig, CollectiveTimes};
+use crate::driver::{CollectiveConfig, CollectiveTimes, Turns};
 use crate::executor::Executor;
 use crate::graphs::Call;
 use crate::job::Demand;
 use crate::place::{FirstPlan, first_plan};
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
-use syncline_core::{Bytes, NodeId, id_type};
+use syncline_core::{Bytes, NodeId, Ps, id_type};
 use syncline_endpoint::{Layout, RoomId};
 use syncline_workload::{ClassId, FamilyId, RelativeRank};
 
@@ -73,6 +73,8 @@ pub struct Cohort {
     pub config: CollectiveConfig,
     /// Its chunks in order.
     pub admission: Admission,
+    /// Whose turn it is on each NPU, where collectives go one after the other.
+    pub turns: Option<Turns>,
     /// Times of its collectives.
     pub times: Vec<CollectiveTimes>,
     /// NPUs that are in its groups.
@@ -87,9 +89,15 @@ impl Cohort {
     fn new(part: CohortPart) -> Cohort {
         let CohortPart { family, layout, config, first_plans, .. } = part;
         let npus = layout.npus();
+        let mut admission = Admission::new(config.policy, config.priority.clone(), config.balance.clone(), npus);
+        let turns = (!config.priced.is_empty()).then(|| Turns::new(npus));
+        if turns.is_some() {
+            admission.enter_whole();
+        }
         Cohort {
             family,
-            admission: Admission::new(config.policy, config.priority.clone(), config.balance.clone(), npus),
+            admission,
+            turns,
             participants: (0..npus).filter(|&n| layout.takes_part(NodeId(n))).count() as u32,
             layout,
             config,
@@ -103,6 +111,12 @@ impl Cohort {
     /// The collectives of which it is known what they are, in order.
     pub fn calls(&self) -> impl ExactSizeIterator<Item = (ClassId, Call)> + '_ {
         self.known.iter().map(|known| (known.class, known.call))
+    }
+
+    /// From the turn of a collective on an NPU until its first byte.
+    pub fn launch(&self, id: CollectiveId) -> Ps {
+        let call = self.known[id.index()].call;
+        self.config.price(call.kind, Bytes(call.bytes)).map_or(Ps::ZERO, |priced| priced.launch)
     }
 
     /// Makes known what the graph of a class, which asks for collective `id`, has been expanded to; says how many collectives

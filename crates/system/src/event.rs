@@ -2,6 +2,7 @@
 //!
 //! Timers of backends are listed with them ([`crate::networks`]), as are those of endpoints ([`crate::endpoints`]).
 
+use crate::cohorts::CohortId;
 use crate::endpoints::EndpointEvent;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
@@ -19,6 +20,8 @@ pub enum Event {
     Launched(u32, NodeIndex),
     /// Chunks are entered into logs that are written at the end of an instant.
     Enter,
+    /// The collective of a cohort whose turn it is has been launched on an NPU.
+    Turn(u32, CohortId),
     /// A timer of the network.
     Network(NetworkEvent),
     /// A timer of the endpoint.

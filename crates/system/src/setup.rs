@@ -4,7 +4,7 @@
 use crate::admission::Policy;
 use crate::bound::{Bound, Task, lower_bound};
 use crate::cohorts::{CohortPart, Precedence};
-use crate::driver::CollectiveConfig;
+use crate::driver::{CollectiveConfig, Priced};
 use crate::endpoints::Contention;
 use crate::errors::RunError;
 use crate::families::{Families, FamilyCohort};
@@ -17,10 +17,12 @@ use crate::offload;
 use crate::pieces::{Chunking, LaneUse};
 use crate::pipeline::TryOut;
 use crate::place::Placement;
-use crate::spec::{ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, SchedulingSpec, Spec};
+use crate::spec::{
+    ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, PricedSpec, SchedulingSpec, Spec,
+};
 use std::sync::Arc;
 use syncline_collective::{Kind, Plan, Rank};
-use syncline_core::{Bytes, Id, NodeId, Refusal};
+use syncline_core::{Bytes, Id, NodeId, Ps, Refusal};
 use syncline_endpoint::Layout;
 use syncline_topology::Fabric;
 use syncline_workload::{ClassId, FamilyId};
@@ -209,6 +211,7 @@ impl OfCohort<'_> {
             priority: c.priority.iter().map(|kind| kind.kind()).collect(),
             chunking: chunking(c.chunking, "chunking")?,
             chunking_of: chunkings(&c.chunks_of)?,
+            priced: priced(&c.priced, placement.space.sizes.iter().product())?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
             padding: c.padding,
@@ -306,6 +309,19 @@ fn chunkings(own: &[(CollectiveKindSpec, u32)]) -> Result<Vec<(Kind, Chunking)>,
         Ok((kind.kind(), chunking(ChunkingSpec::Count { chunks }, "chunks_of")?))
     };
     own.iter().map(of).collect()
+}
+
+/// What collectives cost in communicators of so many ranks, where it is said.
+fn priced(rows: &[PricedSpec], ranks: u32) -> Result<Vec<Priced>, RunError> {
+    let of = |row: &PricedSpec| {
+        if row.wire_bytes == 0 && row.bytes > 0 {
+            let refusal = Refusal::of("collectives.priced", format!("{} B are carried out as none", row.bytes));
+            return Err(refusal.at_least(1).into());
+        }
+        let (kind, bytes) = (row.collective.kind(), Bytes(row.bytes));
+        Ok(Priced { kind, bytes, wire: Bytes(row.wire_bytes), launch: Ps(row.launch_ps) })
+    };
+    rows.iter().filter(|row| row.ranks == ranks).map(of).collect()
 }
 
 fn chunking(spec: ChunkingSpec, field: &str) -> Result<Chunking, RunError> {

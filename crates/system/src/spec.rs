@@ -345,6 +345,10 @@ pub struct CollectiveSpec {
     /// Kinds of collectives that are cut into a number of chunks of their own.
     #[serde(default)]
     pub chunks_of: Vec<(CollectiveKindSpec, u32)>,
+    /// What collectives cost by a model of software, in place of their bytes alone. Where there are any, the collectives of a
+    /// communicator go one after the other.
+    #[serde(default)]
+    pub priced: Vec<PricedSpec>,
     /// Chunks that an NPU has in flight at most (endpoints with their own limit ignore it).
     pub inflight: u32,
     /// Chunks that an NPU has in one phase along a dimension at most, if that is limited.
@@ -363,6 +367,22 @@ pub struct CollectiveSpec {
 
 const fn once() -> u32 {
     1
+}
+
+/// What the collectives of one kind and size cost, in communicators of a number of ranks.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct PricedSpec {
+    /// The kind.
+    pub collective: CollectiveKindSpec,
+    /// Ranks of the communicator.
+    pub ranks: u32,
+    /// Bytes, as the job names them.
+    pub bytes: u64,
+    /// Bytes that are carried out in place of them: what protocols and the shares of links that they reach make of those.
+    pub wire_bytes: u64,
+    /// Picoseconds from the turn of a collective on an NPU until its first byte.
+    pub launch_ps: u64,
 }
 
 /// How ranks work together.

@@ -12,13 +12,14 @@ from syncline.endpoints.base import EndpointSection, Surroundings, Transit, cycl
 from syncline.endpoints.baseline import BaselineEndpoint
 from syncline.endpoints.buses import Buses
 from syncline.endpoints.ideal import IdealEndpoint
+from syncline.endpoints.nccl import NcclEndpoint
 from syncline.endpoints.streams import StreamsEndpoint
 from syncline.endpoints.switch_offload import SwitchOffloadEndpoint
 from syncline.schema.section import one_of_sections
 
 ENDPOINTS: Final[dict[str, type[EndpointSection]]] = {
     get_args(section.model_fields["kind"].annotation)[0]: section
-    for section in (IdealEndpoint, BaselineEndpoint, AceEndpoint, SwitchOffloadEndpoint, StreamsEndpoint)
+    for section in (IdealEndpoint, BaselineEndpoint, AceEndpoint, SwitchOffloadEndpoint, StreamsEndpoint, NcclEndpoint)
 }
 """The endpoints by name, the usual one first."""
 USUAL: Final = IdealEndpoint()
@@ -38,6 +39,7 @@ __all__ = [
     "Endpoint",
     "EndpointSection",
     "IdealEndpoint",
+    "NcclEndpoint",
     "StreamsEndpoint",
     "Surroundings",
     "SwitchOffloadEndpoint",

@@ -52,6 +52,8 @@ class EndpointSection(ModelSection):
     """Its parameters in the ACE paper, for commands that name an endpoint and nothing else."""
     COLLECTIVE: ClassVar[Mapping[str, Plain]] = {}
     """How these commands compose and cut a single collective."""
+    IN_EXPERIMENTS: ClassVar[Mapping[str, Any]] = {}
+    """What `collective` is with it where an experiment does not say so."""
 
     crosses_bus: ClassVar[bool] = True
     """Whether data crosses the bus between NPU and network."""
@@ -61,6 +63,13 @@ class EndpointSection(ModelSection):
     """Whether it passes on packets of a message that is still arriving, through room that they may have to wait for."""
     adds_in_switches: ClassVar[bool] = False
     """Whether switches add and copy for it."""
+    is_priced: ClassVar[bool] = False
+    """Whether collectives cost what a model of software says of the machine."""
+
+    @property
+    def has_usual_chunks(self) -> bool:
+        """Whether the fabric decides on chunks of which nothing is said (`in_flight`)."""
+        return not (self.has_own_window or self.adds_in_switches or self.is_priced)
 
     @property
     def chosen_transit(self) -> Transit | None:

@@ -6,6 +6,7 @@ units: bytes, bytes per second, picoseconds, hertz, FLOP/s.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -20,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from syncline import collective_names, endpoints, networks, topology
+from syncline import collective_names, endpoints, in_flight, networks, topology
 from syncline.endpoints import Endpoint, Transit
 from syncline.fabric import topologies
 from syncline.fabric.gpus import Precision
@@ -170,15 +171,17 @@ class Collective(Section):
     priority: Annotated[list[Kind], Field(max_length=8)] = Field(default=[])
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: Size | None = None
-    """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. 64KiB if
-    neither `chunk` nor `chunks` is given; with ACE then larger, where blocks would be smaller than a packet, and with
-    `packed-trees` the whole, which is cut into slices."""
+    """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
+    neither `chunk`, `chunks` nor `inflight` is given, 64KiB or as much more as links need to be busy all the time; with
+    ACE 64KiB, and larger where blocks would be smaller than a packet; with `packed-trees` the whole, which is cut into
+    slices."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
     chunks_of: Annotated[dict[Kind, Count], collective_names.EACH_ONCE] = Field(default={})
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
-    inflight: Annotated[int, Field(ge=1, le=65_536)] = 16
-    """The most chunks that an NPU has in flight; an ACE has limits of its own instead."""
+    inflight: Annotated[int, Field(ge=1, le=65_536)] = in_flight.IN_FLIGHT
+    """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, both are
+    doubled until the links of the fabric can be busy all the time. An ACE has limits of its own instead."""
     inflight_per_dimension: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """The most chunks that an NPU has in any phase along a dimension, those of all its communicators together; not
     limited if it is left out. With 1, chunks go through each phase one after the other, in the order in which they
@@ -186,12 +189,23 @@ class Collective(Section):
     lanes: Literal["alternate", "split", "one"] = "alternate"
     """How chunks use the directions and parallel links of a ring: in turn, each split over all, or only the first."""
 
+    def completed(self, usual: Mapping[str, Any]) -> Collective:
+        """With the defaults of an endpoint where nothing was stated; it is still known what was."""
+        stated = self.model_fields_set
+        missing = {name: value for name, value in usual.items() if name not in stated}
+        if "chunk" in stated:
+            missing.pop("chunks", None)
+        found = self.model_copy(update=missing)
+        object.__setattr__(found, "__pydantic_fields_set__", set(stated))
+        return found
+
     def algorithm_of(self, kind: str) -> str:
         """The algorithm of a kind of collectives that has no plan."""
         return next((own for of, own in self.algorithms.items() if of == kind), self.algorithm)
 
 
-DEFAULT_CHUNK: Final = 64 * 1024
+DEFAULT_CHUNK: Final = in_flight.CHUNK
+"""Bytes of a chunk where nothing is said and the fabric does not need more."""
 
 
 class Calibration(Section):
@@ -368,6 +382,8 @@ class Experiment(Section):
     def _complete(self) -> Self:
         for section, value in completed(self.topology.gpu, self.npu, self.workload, self.endpoint).items():
             object.__setattr__(self, section, value)
+        if own := self.endpoint.IN_EXPERIMENTS:
+            object.__setattr__(self, "collective", self.collective.completed(own))
         return self
 
     def plan_of(self, kind: str) -> PlanFile | None:
@@ -432,6 +448,8 @@ class Experiment(Section):
         table = self.npu.compute.measured
         tables = [] if table is None else [table.content]
         files = [*(plan.content for plan in self.collective.plan), *graphs, *models, *tables]
+        software = getattr(self.endpoint, "software", None)
+        files += [] if software is None else [software.content]
         return [self.topology.content.hex(), *(sha256(content).hexdigest() for content in files)]
 
     @property

@@ -41,6 +41,8 @@ from syncline.schema.kernel_table import KernelTable
 from syncline.schema.merge import Override
 from syncline.schema.npu import completed
 from syncline.schema.section import Violation
+from syncline.schema.software import Named
+from syncline.schema.software import accepted as accepted_software
 from syncline.schema.workloads import (
     GRAPH_ACCEPTED,
     TEXT_ACCEPTED,
@@ -51,6 +53,7 @@ from syncline.schema.workloads import (
     TextFile,
     models_of,
 )
+from syncline.software import constants
 
 if TYPE_CHECKING:
     from syncline.cancelling import Cancellation
@@ -175,6 +178,7 @@ class _Loading:
     """Those that were read; None for what is no plan, which has been said."""
     graphs: dict[Path, GraphFile | Unread] = field(default_factory=dict)
     tables: dict[Path, KernelTable | Unread] = field(default_factory=dict)
+    software: dict[Path, Named | Unread] = field(default_factory=dict)
     """What was measured of kernels."""
     models: dict[Path, NamedModel | Unread] = field(default_factory=dict)
     traffic: dict[Path, Sizes | Matrix | Unread] = field(default_factory=dict)
@@ -366,6 +370,9 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     graph = _graph(tree, loading)
     if graph is not None:
         values["workload"]["graph"] = graph
+    software = _software(tree, loading)
+    if software is not None:
+        values["endpoint"]["software"] = software
     table = _kernel_table(tree, loading)
     if table is not None:
         values["npu"]["compute"]["table"] = table
@@ -578,6 +585,30 @@ def _kernel_table(tree: Mapping, loading: _Loading) -> KernelTable | Unread | No
         except InputError as error:
             loading.problems += error.problems
     return loading.tables[path]
+
+
+def _software(tree: Mapping, loading: _Loading) -> Named | Unread | None:
+    """The constants in the file that `endpoint.software` names, if it names one."""
+    section = tree.entries.get("endpoint")
+    node = section.entries.get("software") if isinstance(section, Mapping) else None
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not 0 < len(node.value) <= MAX_PATH:
+        return None
+    if node.value in constants.names():
+        return None
+    path = loading.folders.get(node.origin.file, Path()) / node.value
+    if path not in loading.software:
+        loading.software[path] = Unread()
+        try:
+            content = inputs.read_bytes(path, node.value)
+        except InputError as error:
+            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, accepted_software()))
+            return loading.software[path]
+        try:
+            text = document.decode(content, node.value)
+            loading.software[path] = Named(node.value, constants.parse(text, node.value), content)
+        except InputError as error:
+            loading.problems += error.problems
+    return loading.software[path]
 
 
 def _background(tree: Mapping, values: dict[str, Any], loading: _Loading) -> Iterator[Sizes | Matrix | Unread]:

@@ -20,6 +20,7 @@ from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.gpus import GPUS, WIDTHS
 from syncline.fabric.groups import GroupError, Members
+from syncline.fabric.notation import MACHINES_ACCEPTED
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.models import described as models
 from syncline.models.evaluate import ParameterError
@@ -54,6 +55,7 @@ from syncline.schema.workloads import (
     is_distributed,
     kinds_of,
 )
+from syncline.software.platform import cluster_of
 from syncline.strategies import training as divisions
 from syncline.topology import Topology
 
@@ -114,6 +116,7 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _chunks(parts)
     yield from _simulated_time(parts)
     yield from _in_switch(parts)
+    yield from _priced(parts)
     yield from _packed_trees(parts)
     yield from _slices(parts)
     yield from _trace(parts)
@@ -549,6 +552,28 @@ def _in_switch(parts: Parts) -> Iterator[Violation]:
         if name == "in-switch":
             message = f"the endpoint {endpoint.kind} has no switches that reduce"
             yield Violation(("collective", *path), message, f"another algorithm, or the endpoint {adding}")
+
+
+def _priced(parts: Parts) -> Iterator[Violation]:
+    """The model of software knows machines, the share of their links that is reached, and what NCCL chooses."""
+    endpoint, topology, collective = parts.endpoint, parts.topology, parts.collective
+    if endpoint is None or not endpoint.is_priced:
+        return
+    if topology is not None:
+        cluster = cluster_of(topology)
+        if cluster is None:
+            message = f"the endpoint {endpoint.kind} has constants of machines, and this is none of them"
+            yield Violation(("topology",), message, f"{MACHINES_ACCEPTED}, or a cluster of one")
+        elif cluster.efficiency != 1 or cluster.pcie_efficiency is not None:
+            message = f"the constants of the endpoint {endpoint.kind} have the share of links that data reaches"
+            yield Violation(("topology",), message, "no efficiency, no pcie_efficiency")
+    if collective is not None:
+        named = [("algorithm", collective.algorithm)]
+        named += [(f"algorithms.{kind}", name) for kind, name in collective.algorithms.items()]
+        for path, name in named:
+            if name == "auto":
+                message = f"with the endpoint {endpoint.kind}, a collective takes as long whatever carries it out"
+                yield Violation(("collective", *path.split(".")), message, "hierarchical, or another algorithm by name")
 
 
 def _trace(parts: Parts) -> Iterator[Violation]:

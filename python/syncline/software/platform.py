@@ -27,6 +27,7 @@ from syncline.fabric.allocation import AllocationError
 from syncline.fabric.hardware import GB
 from syncline.fabric.machines import Cluster
 from syncline.fabric.notation import MachineError
+from syncline.fabric.topologies import Wired
 from syncline.software import mesh
 
 MACHINE_FLAG: Final = "--machine"
@@ -185,6 +186,16 @@ def platform(text: str, gpus: str | None = None) -> Platform:
         return of(cluster, allocation.parse(gpus, cluster.npus))
     except AllocationError as error:
         raise command_line(GPUS_FLAG, gpus, error.message, error.accepted) from None
+
+
+def cluster_of(topology: object) -> Cluster | None:
+    """The machine or the cluster that a topology is; nothing if it is something else."""
+    if not isinstance(topology, Wired) or topology.file is not None:
+        return None
+    try:
+        return notation.parse(topology.name)
+    except MachineError:
+        return None
 
 
 def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:

@@ -6,13 +6,14 @@ have the same plan, since trees and the number of slices hardly depend on it; ev
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from syncline import demand
+from syncline.demand import Ask, Asked
 from syncline.errors import InputError, Problem
 from syncline.fabric.topologies import Wired
 from syncline.schema.packed import MOST_SLICES, PACKED, PLANNED
@@ -36,7 +37,6 @@ PS_PER_S: Final = 10**12
 
 HYBRID: Final = "hybrid"
 
-Ask = Callable[[str], str]
 _Links: TypeAlias = question.Links | Literal["hybrid"]
 
 
@@ -46,15 +46,6 @@ class TreesError(InputError):
     def __init__(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> None:
         super().__init__([Problem("experiment", None, ".".join(path), None, message, accepted)])
         self.path, self.message, self.accepted = path, message, accepted
-
-
-@dataclass(frozen=True, slots=True)
-class _Asked:
-    """What communicators that are alike are asked for."""
-
-    members: tuple[tuple[int, ...], ...]
-    collectives: tuple[tuple[str, int, int], ...]
-    """Kind, root and bytes of each."""
 
 
 def packs(collective: Collective, kind: str) -> bool:
@@ -69,7 +60,7 @@ def is_quick(experiment: Experiment) -> bool:
 
 def is_wanted(specified: dict[str, Any]) -> bool:
     """Whether any collective of the engine's description is to have trees."""
-    return any(section.get("trees") for section in _sections(specified))
+    return any(section.get("trees") for section in demand.sections(specified))
 
 
 def completed(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> dict[str, Any]:
@@ -124,22 +115,15 @@ def _fabric(experiment: Experiment) -> Wired:
 
 def _wanted(
     experiment: Experiment, specified: dict[str, Any], ask: Ask
-) -> Iterator[tuple[_Asked, dict[str, Any], _Wish]]:
+) -> Iterator[tuple[Asked, dict[str, Any], _Wish]]:
     """What communicators are asked for, the engine's description of how it is carried out, and which trees are to do
     it. The description loses what is said of trees, which the engine knows nothing of.
     """
     _fabric(experiment)
-    wanted = {id(section): section.pop("trees", None) for section in _sections(specified)}
-    parts = _asked(json.dumps(specified), ask)
-    jobs = {tuple(job["npus"]): job["collectives"] for job in specified["job"].get("jobs", ())}
-    families = specified.get("families", ())
-    for number, part in parts:
-        if jobs:
-            section = jobs.get(part.members[0])
-        else:
-            section = families[number]["collectives"] if families else specified["collectives"]
-        trees = None if section is None else wanted[id(section)]
-        if section is not None and trees is not None:
+    wanted = {id(section): section.pop("trees", None) for section in demand.sections(specified)}
+    for part, section in demand.parts(specified, ask):
+        trees = wanted[id(section)]
+        if trees is not None:
             endpoint = experiment.endpoint
             peer_access = getattr(endpoint, "peer_access_latency", 0)
             yield part, section, _Wish(**trees, overhead=endpoint.slice_overhead, peer_access=peer_access)
@@ -178,24 +162,7 @@ def section(collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
     return {"trees": {"kinds": packed, **said, "slices": number, "slice": collective.slice}}
 
 
-def _sections(specified: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    yield specified["collectives"]
-    for family in specified.get("families", ()):
-        yield family["collectives"]
-    for job in specified["job"].get("jobs", ()):
-        yield job["collectives"]
-
-
-@lru_cache(KEPT)
-def _asked(request: str, ask: Ask) -> tuple[tuple[int, _Asked], ...]:
-    answer = json.loads(ask(request))
-    return tuple(
-        (part["family"], _Asked(tuple(map(tuple, part["members"])), tuple(map(tuple, part["collectives"]))))
-        for part in answer
-    )
-
-
-def _plans(topology: Wired, part: _Asked, section: dict[str, Any], wish: _Wish) -> Iterator[dict[str, Any]]:
+def _plans(topology: Wired, part: Asked, section: dict[str, Any], wish: _Wish) -> Iterator[dict[str, Any]]:
     """The plans of what communicators are asked for, those of a kind and root by size."""
     first, *others = part.members
     if len(first) == 1:

@@ -44,6 +44,9 @@ where
                 }
                 self.enter(id, next);
             }
+            if !self.has_turn(npu, id, next.collective, now) {
+                return;
+            }
             self.start(npu, id, next.collective, now);
         }
     }
@@ -118,6 +121,7 @@ where
         let (id, complete) = self.cohorts[cohort].admission.done(npu, seq);
         if complete {
             self.mark_complete(npu, cohort, id, now);
+            self.turn_ends(npu, cohort, now);
             self.act(npu, now);
         }
     }

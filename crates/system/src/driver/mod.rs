@@ -3,8 +3,10 @@
 mod failure;
 mod logs;
 mod messages;
+mod turns;
 
 pub use failure::Failure;
+pub use turns::Turns;
 
 use crate::admission::{CollectiveId, Policy};
 use crate::attempt::{Attempt, Ending, Limits};
@@ -41,6 +43,19 @@ const LAUNCHES: u32 = 1 << 24;
 /// whichever of them comes first.
 const ENTER: u8 = 199;
 
+/// What the collectives of a kind and size cost by a model of software.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Priced {
+    /// The kind.
+    pub kind: Kind,
+    /// Bytes, as the job names them.
+    pub bytes: Bytes,
+    /// Bytes that are carried out in their place.
+    pub wire: Bytes,
+    /// From the turn of a collective on an NPU until its first byte.
+    pub launch: Ps,
+}
+
 /// How collectives are carried out.
 #[derive(Clone, Debug)]
 pub struct CollectiveConfig {
@@ -60,6 +75,8 @@ pub struct CollectiveConfig {
     pub padding: bool,
     /// How a chunk's order of dimensions is chosen, if it has a choice.
     pub balance: Option<Balance>,
+    /// Collectives that cost something else than their bytes.
+    pub priced: Vec<Priced>,
     /// Chunks that an NPU has in flight at most, unless the endpoint has limits of its own.
     pub inflight: u32,
     /// Chunks that an NPU has in one phase along a dimension at most, if that is limited.
@@ -72,10 +89,16 @@ impl CollectiveConfig {
         self.chunking_of.iter().find(|of| of.0 == kind).map_or(self.chunking, |of| of.1)
     }
 
+    /// What a collective costs beside its bytes, if anything does.
+    pub fn price(&self, kind: Kind, bytes: Bytes) -> Option<&Priced> {
+        self.priced.iter().find(|priced| (priced.kind, priced.bytes) == (kind, bytes))
+    }
+
     /// The pieces of a collective of `bytes` under a plan.
     pub fn pieces(&self, plan: &Plan, bytes: Bytes) -> Pieces {
         let unit = plan.equal_blocks().saturating_mul(self.split.element.into());
-        cut(bytes, self.chunking_of(plan.kind()), self.lanes, self.split, self.padding.then_some(unit))
+        let carried = self.price(plan.kind(), bytes).map_or(bytes, |priced| priced.wire);
+        cut(carried, self.chunking_of(plan.kind()), self.lanes, self.split, self.padding.then_some(unit))
     }
 }
 
@@ -340,6 +363,7 @@ where
             Event::Begun(npu) => self.begin(NodeId(npu), now),
             Event::Launched(npu, node) => self.launched(NodeId(npu), node, now),
             Event::Enter => self.enter_all(now),
+            Event::Turn(npu, cohort) => self.turn_begins(NodeId(npu), cohort, now),
             Event::Computed(npu, stream) => {
                 self.executor.computed(NodeId(npu), stream, now, &mut self.actions);
                 self.act(NodeId(npu), now);
@@ -628,6 +652,7 @@ mod tests {
             priority: Vec::new(),
             chunking: Chunking::Count(1),
             chunking_of: vec![],
+            priced: vec![],
             lanes: LaneUse::Alternate,
             split,
             padding: false,

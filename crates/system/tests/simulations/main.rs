@@ -28,6 +28,7 @@ mod odd_sizes;
 mod offload;
 mod posting;
 mod precedence;
+mod priced;
 mod routings;
 mod schedules;
 mod slices;

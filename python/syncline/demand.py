@@ -1,0 +1,55 @@
+"""What communicators of a run are asked for, and the part of the engine's description that says how it is done."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+KEPT: Final = 64
+"""Descriptions whose answers are kept: runs are set up several times."""
+Ask = Callable[[str], str]
+"""The engine's answer to a description (`asked` of `_core`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What communicators that are alike are asked for."""
+
+    members: tuple[tuple[int, ...], ...]
+    """NPUs of each communicator by rank."""
+    collectives: tuple[tuple[str, int, int], ...]
+    """Kind, root and bytes of each."""
+
+
+def sections(specified: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """All parts of a description that say how collectives are carried out."""
+    yield specified["collectives"]
+    for family in specified.get("families", ()):
+        yield family["collectives"]
+    for job in specified["job"].get("jobs", ()):
+        yield job["collectives"]
+
+
+def parts(specified: dict[str, Any], ask: Ask) -> Iterator[tuple[Asked, dict[str, Any]]]:
+    """What communicators are asked for, and the part of the description that says how."""
+    jobs = {tuple(job["npus"]): job["collectives"] for job in specified["job"].get("jobs", ())}
+    families = specified.get("families", ())
+    for number, part in _answer(json.dumps(specified), ask):
+        if jobs:
+            section = jobs.get(part.members[0])
+        else:
+            section = families[number]["collectives"] if families else specified["collectives"]
+        if section is not None:
+            yield part, section
+
+
+@lru_cache(KEPT)
+def _answer(request: str, ask: Ask) -> tuple[tuple[int, Asked], ...]:
+    answer = json.loads(ask(request))
+    return tuple(
+        (part["family"], Asked(tuple(map(tuple, part["members"])), tuple(map(tuple, part["collectives"]))))
+        for part in answer
+    )

@@ -1,0 +1,165 @@
+"""The size of chunks and how many an NPU has in flight, where an experiment does not say it: as the fabric needs them.
+
+A link is busy all the time only if the chunks in flight bring it as much work as it does while one chunk goes all its
+way (Little's law): n chunks that take it the time t each are enough where n t is at least the time T of a chunk. With
+fewer or smaller ones, latencies and the steps of an algorithm make a machine look slower than its links. So the usual
+number, 16, and the usual size, 64 KiB, are doubled until that holds. T is found by simulating one wave: as many
+chunks as are in flight, and nothing after them, which takes T + (n - 1) t. The doubling of the size also ends where
+all of the largest collective is in flight.
+
+Endpoints have no part in it, so that those that are compared have equal chunks: what is found is a matter of the
+fabric, the algorithm and the size of collectives.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+from syncline import demand
+from syncline.networks.flow import FlowNetwork
+from syncline.quantities import SIZE
+
+CHUNK: Final = 64 * 1024
+"""Bytes of a chunk, unless the fabric needs more."""
+IN_FLIGHT: Final = 16
+"""Chunks in flight, unless the fabric needs more."""
+MOST_IN_FLIGHT: Final = 256
+LONG: Final = 2**30
+"""Bytes of a chunk whose latencies do not matter."""
+MOST_NPUS: Final = 2048
+"""NPUs of a machine with more of which chunks stay as usual: to set it up takes longer than many a run."""
+MARK: Final = "usual"
+"""Where a part of a description is marked of which nothing was said."""
+
+Try = Callable[[str], tuple[int, int] | None]
+"""The picoseconds of a described run, and those for which its busiest link is busy; nothing if it takes too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usual:
+    """What was found for communicators of a run."""
+
+    chunk: int
+    """Bytes."""
+    inflight: int
+    busy: float
+    """The share of the time for which the busiest link can be busy with so many chunks in flight, 1 at most."""
+    whole: bool
+    """Whether the largest collective is in flight as a whole, so that more would change nothing."""
+
+    def __str__(self) -> str:
+        """As an assumption says it."""
+        if self.whole:
+            why = "the largest collective is in flight as a whole"
+        elif self.busy >= 1:
+            why = "enough to keep the busiest link busy"
+        else:
+            why = f"they keep the busiest link busy for {100 * self.busy:.0f} % of the time at most"
+        return f"{self.inflight} chunks of {SIZE.format(self.chunk)} in flight: {why}"
+
+
+def is_left_open(stated: Iterable[str], npus: int) -> bool:
+    """Whether chunks are as the fabric needs them, of so many NPUs, where these fields of `collective` are stated."""
+    return npus <= MOST_NPUS and not {"chunk", "chunks", "inflight"} & set(stated)
+
+
+def marked(specified: dict[str, Any]) -> set[int]:
+    """The parts of a description of which nothing was said, by identity, without their marks."""
+    return {id(section) for section in demand.sections(specified) if section.pop(MARK, False)}
+
+
+def completed(
+    specified: dict[str, Any], wanted: set[int], ask: demand.Ask, attempt: Try
+) -> Iterator[tuple[int | None, Usual]]:
+    """Completes parts of a description; says what was found, and for which family by number."""
+    names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
+    found: dict[int, Usual] = {}
+    sections: dict[int, dict[str, Any]] = {}
+    for part, section in list(demand.parts(specified, ask)):
+        if id(section) not in wanted or len(part.members[0]) == 1:
+            continue
+        kind, root, size = max(part.collectives, key=lambda one: one[2], default=("", 0, 0))
+        usual = _found(_description(specified, section, part.members[0], kind, root), size, attempt)
+        known = found.get(id(section))
+        if usual is not None and (known is None or (usual.chunk, usual.inflight) > (known.chunk, known.inflight)):
+            found[id(section)], sections[id(section)] = usual, section
+    for key, usual in found.items():
+        sections[key]["chunking"] = sections[key]["chunking"] | {"bytes": usual.chunk}
+        sections[key]["inflight"] = usual.inflight
+        yield names.get(key), usual
+
+
+def _description(
+    specified: dict[str, Any], section: dict[str, Any], members: tuple[int, ...], kind: str, root: int
+) -> str:
+    """The largest collective of a communicator, without endpoints and alone."""
+    groups = specified["groups"]
+    if specified.get("families") or specified["job"].get("jobs"):
+        groups = {"members": [list(members)], "grid": None}
+    backend = specified["network"]
+    endpoint = {key: specified["endpoint"][key] for key in ("transit",) if key in specified["endpoint"]}
+    return json.dumps(
+        {
+            "fabric": specified["fabric"],
+            "groups": groups,
+            "fold": specified["fold"],
+            "network": backend if backend.get("backend") == "analytical" else FlowNetwork().specification(),
+            "endpoint": {"kind": "ideal", "step_latency_ps": 0, "forwarding": "messages", **endpoint},
+            "collectives": section,
+            "job": {"kind": "collective", "collective": kind, "bytes": 0, "root": root},
+            "output": {"window_ps": 10**12, "trace_npus": [], "trace_limit": 0},
+        }
+    )
+
+
+@lru_cache(1024)
+def _found(description: str, size: int, attempt: Try) -> Usual | None:
+    """What is enough; nothing where that would take too long to find, or nothing is sent."""
+    if size <= CHUNK:
+        return None
+    inflight = IN_FLIGHT
+    long = _wave(description, LONG, inflight, attempt)
+    if long is not None and long.one > inflight * long.link:
+        while inflight < MOST_IN_FLIGHT and long.one > inflight * long.link:
+            inflight *= 2
+        long = _wave(description, LONG, inflight, attempt)
+    short = _wave(description, CHUNK, inflight, attempt)
+    if long is None or short is None:
+        return None
+    chunk = CHUNK
+    while True:
+        # Both times grow linearly with the size.
+        part = (chunk - CHUNK) / (LONG - CHUNK)
+        one, link = short.one + part * (long.one - short.one), short.link + part * (long.link - short.link)
+        busy = inflight * link / one if one > 0 else 1.0
+        whole = inflight * chunk >= size
+        if busy >= 1 or whole or chunk >= LONG:
+            return Usual(chunk, inflight, min(1.0, busy), whole and busy < 1)
+        chunk *= 2
+
+
+@dataclass(frozen=True, slots=True)
+class _Wave:
+    """Picoseconds of a chunk."""
+
+    one: float
+    """From end to end, T."""
+    link: float
+    """On the busiest link, t."""
+
+
+def _wave(description: str, chunk: int, inflight: int, attempt: Try) -> _Wave | None:
+    """What a wave of chunks tells."""
+    wave = json.loads(description)
+    wave["collectives"] |= {"chunking": {"by": "count", "chunks": inflight}, "inflight": inflight}
+    wave["collectives"].pop("chunks_of", None)
+    wave["job"]["bytes"] = chunk * inflight
+    taken = attempt(json.dumps(wave))
+    if taken is None:
+        return None
+    time, busy = taken  # T + (n - 1) t, and n t
+    return _Wave(time - busy + busy / inflight, busy / inflight)

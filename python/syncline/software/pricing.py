@@ -1,0 +1,238 @@
+"""What the collectives of a run cost with the endpoint `nccl`: the software model's times, put on simulated messages.
+
+The model (`model.py`) says how long a collective takes that runs alone on the machine, and which part of that are
+bytes on the wires of the busiest links. In a run, collectives share these links with others, so each is simulated: as
+messages of an algorithm of Syncline, of so many bytes that they take as long on the wires as with NCCL's protocol,
+after a launch that takes the rest. So a collective alone takes the model's time, and one that shares links takes
+longer by what others have of them.
+
+How long an algorithm takes for a size is found by simulating it alone, on the machine as it is when nothing is slow or
+oversubscribed, on the flow backend (`_Alone`). Its time grows piecewise linearly with the size, so that sizes between
+powers of two are interpolated.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline import demand
+from syncline.errors import InputError, Problem
+from syncline.fabric import allocation, hardware, notation, topologies
+from syncline.fabric.machines import Cluster
+from syncline.networks.flow import FlowNetwork
+from syncline.software import model as models
+from syncline.software import platform
+
+if TYPE_CHECKING:
+    from syncline.schema.experiment import Experiment
+    from syncline.software.constants import Software
+    from syncline.software.model import Model
+
+PS_PER_S: Final = 10**12
+SMALLEST: Final = 1024
+"""Bytes below which the time of an algorithm is that of its steps."""
+LARGE: Final = 2**32
+"""Bytes with which an algorithm takes as long as its busiest link."""
+KEPT: Final = 4096
+SLICED: Final = frozenset({"broadcast", "reduce"})
+"""Kinds that are pipelined in slices, of which larger collectives have more."""
+ATTEMPTS: Final = 4
+
+Row = dict[str, Any]
+"""What the collectives of a kind and size cost in communicators of a number of ranks, as the engine reads it."""
+Time = Callable[[str], int]
+"""Picoseconds that a described run takes."""
+
+
+class PricingError(InputError):
+    """The software model does not know how long a collective takes."""
+
+    def __init__(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> None:
+        super().__init__([Problem("experiment", None, ".".join(path), None, message, accepted)])
+        self.path, self.message, self.accepted = path, message, accepted
+
+
+def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask, time: Time) -> dict[str, Any]:
+    """The engine's description with what collectives cost. Raises [`PricingError`] where the model does not say it."""
+    cluster = platform.cluster_of(experiment.topology)
+    assert cluster is not None, "the rules of experiments ask for a machine"
+    for part, section in list(demand.parts(specified, ask)):
+        ranks = len(part.members[0])
+        if ranks == 1:
+            continue
+        rows: list[Row] = section.setdefault("priced", [])
+        known = {(row["collective"], row["ranks"], row["bytes"]): place for place, row in enumerate(rows)}
+        for members in _unlike(cluster, part.members):
+            priced = _Priced(experiment, specified, section, members, cluster, time)
+            for kind, root, size in part.collectives:
+                row = priced.row(kind, root, size)
+                place = known.setdefault((kind, ranks, size), len(rows))
+                if place == len(rows):
+                    rows.append(row)
+                elif _cost(row) > _cost(rows[place]):
+                    rows[place] = row  # the engine tells communicators of equally many ranks not apart
+    return specified
+
+
+def _cost(row: Row) -> tuple[int, int]:
+    return (row["wire_bytes"], row["launch_ps"])
+
+
+def _unlike(cluster: Cluster, groups: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
+    """Of groups that have equally many servers and GPUs of each, one; the model cannot tell others apart."""
+    seen: set[tuple[int, ...]] = set()
+    for members in groups:
+        each: dict[int, int] = {}
+        for gpu in members:
+            each[gpu // cluster.machine.gpus] = each.get(gpu // cluster.machine.gpus, 0) + 1
+        shape = tuple(sorted(each.values()))
+        if shape not in seen:
+            seen.add(shape)
+            yield members
+
+
+@dataclass(slots=True)
+class _Priced:
+    """What the collectives of a communicator cost."""
+
+    experiment: Experiment
+    specified: dict[str, Any]
+    section: dict[str, Any]
+    members: tuple[int, ...]
+    cluster: Cluster
+    time: Time
+    _models: dict[str, Model] = field(default_factory=dict)
+
+    def row(self, kind: str, root: int, size: int) -> Row:
+        """What a collective of `size` bytes costs."""
+        wire, launch = self._cost(kind, root, size) if size else (0, 0)
+        named = {"collective": kind, "ranks": len(self.members), "bytes": size}
+        return {**named, "wire_bytes": wire, "launch_ps": launch}
+
+    def _cost(self, kind: str, root: int, size: int) -> tuple[int, int]:
+        """Bytes on the wire, and picoseconds of the launch."""
+        model = self._model(kind)
+        target = model.time(size) * PS_PER_S
+        first = model.candidates(size)[0]
+        on_wires = min(1.0, first.wire / first.time) * target
+        alone = _alone(self._description(kind, root), self.time)
+        wire = max(1, round(on_wires / alone.per_byte))
+        time = alone.of
+        if kind in SLICED:
+            # The number of slices follows the size, so that only the size itself tells its time.
+            time = alone.exactly
+        taken = time(wire)
+        for _ in range(ATTEMPTS):
+            if taken <= target or wire == 1:
+                break
+            wire = max(1, int(wire * target / taken) if kind in SLICED else int(alone.size_of(target)))
+            taken = time(wire)
+        return wire, max(0, round(target - taken))
+
+    def _model(self, kind: str) -> Model:
+        if kind not in self._models:
+            endpoint: Any = self.experiment.endpoint
+            try:
+                machine = platform.of(self.cluster, self.members)
+            except InputError:
+                text = allocation.canonical(self.members)
+                message = (
+                    f"the software model needs equally many GPUs on every server, and a communicator is of GPUs {text}"
+                )
+                raise PricingError(("endpoint",), message, "another endpoint, or another division") from None
+            named = None if endpoint.software is None else endpoint.software.software
+            wanted = (
+                endpoint.algorithm
+                if endpoint.algorithm in models.algorithms(machine, kind, endpoint.algorithm)
+                else "auto"
+            )
+            self._models[kind] = models.Model(machine, named or _class(machine.software), kind, wanted)
+        return self._models[kind]
+
+    def _description(self, kind: str, root: int) -> str:
+        """The collective alone, of no size, on the machine as it is when nothing is slow or shared."""
+        grid = topologies.grid(self.experiment.topology, (self.members,))
+        kept = ("endpoint", "fold")
+        section = {key: value for key, value in self.section.items() if key not in ("priced", "chunks_of")}
+        return json.dumps(
+            {
+                **{key: self.specified[key] for key in kept},
+                "fabric": _undisturbed(str(self.cluster)),
+                "groups": {"members": [list(self.members)], "grid": grid if len(grid) > 1 else None},
+                "network": FlowNetwork().specification(),
+                "collectives": section | {"chunking": {"by": "count", "chunks": 1}},
+                "job": {"kind": "collective", "collective": kind, "bytes": 0, "root": root},
+                "output": {"window_ps": PS_PER_S, "trace_npus": [], "trace_limit": 0},
+            }
+        )
+
+
+def _class(name: str) -> Software:
+    from syncline.software import constants
+
+    return constants.load(name)
+
+
+@lru_cache(16)
+def _undisturbed(machine: str) -> Mapping[str, Any]:
+    """The engine's fabric of a cluster as the model knows it, whose constants have latencies and shares of links."""
+    plain = replace(
+        notation.parse(machine),
+        latency=hardware.NETWORK_LATENCY,
+        oversubscription=Fraction(1),
+        efficiency=Fraction(1),
+        pcie_efficiency=None,
+    )
+    return plain.graph().specification()
+
+
+@lru_cache(KEPT)
+def _alone(description: str, time: Time) -> _Alone:
+    return _Alone(json.loads(description), time)
+
+
+class _Alone:
+    """How long an algorithm takes for a size, alone on the machine."""
+
+    def __init__(self, description: dict[str, Any], time: Time) -> None:
+        self._description, self._time = description, time
+        self._known: dict[int, int] = {}
+        self.per_byte: float = (self._at(2 * LARGE) - self._at(LARGE)) / LARGE
+        """Picoseconds of a byte on the busiest link."""
+
+    def _at(self, size: int) -> int:
+        if size not in self._known:
+            job = self._description["job"] | {"bytes": size}
+            self._known[size] = self._time(json.dumps(self._description | {"job": job}))
+        return self._known[size]
+
+    def exactly(self, size: float) -> float:
+        """Picoseconds for so many bytes, simulated."""
+        return self._at(round(size))
+
+    def of(self, size: float) -> float:
+        """Picoseconds for so many bytes."""
+        below = SMALLEST
+        if size <= below:
+            return self._at(below)
+        while 2 * below < size:
+            below *= 2
+        low, high = self._at(below), self._at(2 * below)
+        return low + (high - low) * (size / below - 1)
+
+    def size_of(self, picoseconds: float) -> float:
+        """The most bytes that take no longer; none if no size takes so little."""
+        sizes = [SMALLEST * 2**n for n in range(LARGE.bit_length() - SMALLEST.bit_length() + 1)]
+        place = bisect_left(sizes, picoseconds, key=self._at)
+        if place == 0:
+            return 0
+        if place == len(sizes):
+            return picoseconds / self.per_byte
+        low, high = self._at(sizes[place - 1]), self._at(sizes[place])
+        return float(sizes[place - 1] * (1 + (picoseconds - low) / (high - low)))

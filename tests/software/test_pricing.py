@@ -1,0 +1,146 @@
+"""The endpoint `nccl`: runs take what the software model says, alone; beside others, what links leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syncline
+from support.command import Ended
+from syncline.software import wire
+from syncline.software.platform import NAMES
+
+MIB = 2**20
+KINDS = tuple(kind for kind in wire.KINDS if kind != "sendrecv")
+CLUSTERS = (
+    *("dgx-a100(nodes=2)", "dgx-a100(nodes=4, nics=single)", "dgx-h100(nodes=2)", "dgx-h100(nodes=16)"),
+    *("dgx-b200(nodes=4)", "dgx2(nodes=2)", "dgx1v(nodes=2)", "dgx-h100(nodes=3, nic_rate=200Gb/s)"),
+)
+AGREE = 0.05
+"""The 5 % within which a run has the time of `bench`."""
+
+
+def simulated(machine: str, kind: str, size: int, **more: object) -> float:
+    """Seconds of a collective with the endpoint."""
+    endpoint = {"kind": "nccl", **({"algorithm": more.pop("nccl")} if "nccl" in more else {})}
+    experiment = {
+        **{"name": "one", "topology": machine, "network": more.pop("network", "flow"), "endpoint": endpoint},
+        **{"workload": {"collective": kind, "size": f"{size}B"}, **more},
+    }
+    run = syncline.run(experiment)
+    return run.systems["one"].total_time_s
+
+
+def predicted(machine: str, kind: str, size: int, gpus: str | None = None, algorithm: str = "auto") -> float:
+    """Seconds that `bench` says."""
+    found = syncline.bench(kind, machine=machine, sizes=f"{size}B", gpus=gpus, algorithm=algorithm)
+    return float(found.document["rows"][0]["time_s"])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("machine", [*NAMES, *CLUSTERS])
+def test_a_run_takes_what_bench_says(machine: str, kind: str) -> None:
+    for size in (MIB, 24_000_000, 1024 * MIB):
+        expected = predicted(machine, kind, size)
+        assert simulated(machine, kind, size) == pytest.approx(expected, rel=AGREE), size
+
+
+@pytest.mark.parametrize("backend", ["packet", "analytical"])
+def test_other_backends_agree(backend: str) -> None:
+    for size in (MIB, 32 * MIB):
+        expected = predicted("dgx-a100(nodes=2)", "all-reduce", size)
+        assert simulated("dgx-a100(nodes=2)", "all-reduce", size, network=backend) == pytest.approx(expected, rel=AGREE)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "tree"])
+def test_the_algorithm_of_nccl(algorithm: str) -> None:
+    machine = "dgx-a100(nodes=8)"
+    expected = predicted(machine, "all-reduce", 4 * MIB, algorithm=algorithm)
+    assert simulated(machine, "all-reduce", 4 * MIB, nccl=algorithm) == pytest.approx(expected, rel=AGREE)
+    assert predicted(machine, "all-reduce", 4 * MIB, algorithm="ring") > 1.2 * predicted(
+        machine, "all-reduce", 4 * MIB, algorithm="tree"
+    )
+
+
+@settings(max_examples=20)
+@given(
+    size=st.integers(MIB, 2**32), kind=st.sampled_from(KINDS), gpus=st.sampled_from(["0-3", "0-7", "0,8", "0-3,8-11"])
+)
+def test_any_size_on_any_part(size: int, kind: str, gpus: str) -> None:
+    machine = "dgx-h100(nodes=2)"
+    size -= size % 64
+    assert simulated(machine, kind, size, gpus=gpus) == pytest.approx(predicted(machine, kind, size, gpus), rel=AGREE)
+
+
+def test_groups_that_share_nics_take_longer() -> None:
+    """Each of four groups of one GPU per server has a NIC to itself; four that share one have a quarter each."""
+    rail, single = "dgx-a100(nodes=2)", "dgx-a100(nodes=2, nics=single)"
+    pairs = "0,8;2,10;4,12;6,14"
+    for machine, longer in ((rail, 1.0), (single, 4.0)):
+        alone = simulated(machine, "all-reduce", 1024 * MIB, groups="0,8")
+        beside = simulated(machine, "all-reduce", 1024 * MIB, groups=pairs)
+        assert beside / alone == pytest.approx(longer, rel=0.02), machine
+
+
+def test_what_the_model_does_not_know_slows_a_run() -> None:
+    """Oversubscription and more latency count on top of the model, which has neither."""
+    usual = simulated("dgx-a100(nodes=4)", "all-reduce", 256 * MIB)
+    narrow = simulated("dgx-a100(nodes=4, oversubscription=4)", "all-reduce", 256 * MIB)
+    assert narrow > 1.5 * usual
+    assert simulated("dgx-a100(nodes=4, latency=1ms)", "all-reduce", MIB) > 1e-3
+
+
+def test_own_constants(tmp_path: Path, syncline_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = Path(syncline.__file__).with_name("software").joinpath("classes", "a100-nvswitch.yaml").read_text()
+    Path("mine.yaml").write_text(text.replace("launch: 23.63us", "launch: 123.63us"))
+    Path("e.yaml").write_text(
+        "name: e\ntopology: dgx-a100\nworkload: {collective: all-reduce, size: 1MiB}\n"
+        "endpoint: {kind: nccl, software: mine.yaml}\nnetwork: flow\n"
+    )
+    slower = syncline.run("e.yaml").systems["e"].total_time_s - predicted("dgx-a100", "all-reduce", MIB)
+    assert slower == pytest.approx(100e-6, rel=0.1)
+    ended = syncline_command("run", "e.yaml", "--set", "endpoint.software=your.yaml")
+    assert ended.status == 2
+    assert "endpoint.software" in ended.err
+    assert "a100-nvswitch" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"topology": "Ring(8)"}, "topology"),
+        ({"topology": "dgx-a100(efficiency=80%)"}, "topology"),
+        ({"collective": {"algorithm": "auto"}}, "collective.algorithm"),
+        ({"gpus": "0-3,8"}, "endpoint"),
+        ({"endpoint": {"kind": "nccl", "software": "tpu"}}, "endpoint.software"),
+        ({"endpoint": {"kind": "nccl", "algorithm": "collnet"}}, "endpoint.algorithm"),
+    ],
+)
+def test_what_the_model_cannot_say_is_refused(changes: dict[str, object], field: str) -> None:
+    experiment = {
+        **{"name": "one", "topology": "dgx-a100(nodes=2)", "endpoint": "nccl"},
+        **{"workload": {"collective": "all-reduce", "size": "1MiB"}, **changes},
+    }
+    with pytest.raises(syncline.InputError) as raised:
+        syncline.run(experiment)
+    assert field in [problem.field for problem in raised.value.problems]
+
+
+def test_training_waits_for_what_nccl_takes() -> None:
+    """The all-reduces of a training, one after the other, take the sum of what `bench` says of each."""
+    experiment = {
+        **{"name": "train", "topology": "dgx-a100(nodes=2)", "endpoint": "nccl", "network": "flow"},
+        "workload": {"model": "resnet50", "batch": 32},
+        "training": {"bucket": "25MiB", "iterations": 1, "overlap": False, "barrier": True, "tail": "drain"},
+    }
+    run = syncline.run(experiment)
+    system = run.systems["train"]
+    sizes = system.tables["collectives"].to_pandas()["size_bytes"] if "collectives" in system.tables else []
+    expected = sum(predicted("dgx-a100(nodes=2)", "all-reduce", int(size)) for size in sizes)
+    assert len(sizes) > 2
+    assert (system.exposed_comm_s or 0) + (system.drain_s or 0) == pytest.approx(expected, rel=AGREE)

@@ -1,0 +1,91 @@
+"""Chunks of which nothing is said follow the fabric: links can be busy all the time, and what is found is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import syncline
+from syncline import in_flight, quantities
+
+FABRIC = "Ring(4, rate={rate}, latency={latency})_Ring(4, rate={rate}, latency={latency})"
+
+
+def run(topology: str, size: str, **collective: Any) -> Any:
+    """A single all-reduce."""
+    return syncline.run(
+        {
+            **{"name": "one", "topology": topology, "network": "flow"},
+            **{"workload": {"collective": "all-reduce", "size": size}, "collective": collective},
+        }
+    )
+
+
+def line(found: Any) -> str:
+    """What is said of chunks."""
+    texts: list[str] = found.document["assumptions"]
+    return next(text for text in texts if text.startswith("collective") and "in flight" in text)
+
+
+def test_what_is_enough_stays_as_it_was() -> None:
+    found = run(FABRIC.format(rate="25GB/s", latency="50ns"), "64MB")
+    assert line(found) == "collective: 16 chunks of 64KiB in flight: enough to keep the busiest link busy (default)"
+    same = run(FABRIC.format(rate="25GB/s", latency="50ns"), "64MB", chunk="64KiB", inflight=16)
+    assert found.systems["one"].total_time_s == same.systems["one"].total_time_s
+
+
+@settings(max_examples=6)
+@given(
+    rate=st.sampled_from(["10GB/s", "50GB/s", "400GB/s"]),
+    latency=st.sampled_from(["0ns", "700ns", "5us", "50us"]),
+    algorithm=st.sampled_from(["ring", "six-phase", "hierarchical", "direct"]),
+)
+def test_links_are_busy(rate: str, latency: str, algorithm: str) -> None:
+    """With twice the chunks in flight of twice the size, hardly anything is gained: the first is enough."""
+    topology = FABRIC.format(rate=rate, latency=latency)
+    found = run(topology, "512MiB", algorithm=algorithm)
+    said = line(found)
+    number, size = int(said.split()[1]), said.split()[4]
+    assert "enough" in said
+    more = run(topology, "512MiB", algorithm=algorithm, chunk=f"{2 * quantities.size(size)}B", inflight=2 * number)
+    assert found.systems["one"].total_time_s < 1.15 * more.systems["one"].total_time_s
+
+
+def test_a_small_collective_is_in_flight_as_a_whole() -> None:
+    said = line(run(FABRIC.format(rate="400GB/s", latency="50us"), "3MB"))
+    assert said == "collective: 16 chunks of 256KiB in flight: the largest collective is in flight as a whole (default)"
+
+
+@pytest.mark.parametrize("stated", [{"chunk": "64KiB"}, {"inflight": 16}, {"chunks": 8}])
+def test_what_is_stated_stays(stated: dict[str, Any]) -> None:
+    found = run(FABRIC.format(rate="400GB/s", latency="50us"), "64MB", **stated)
+    assert not any("to keep the busiest" in text for text in found.document["assumptions"])
+
+
+def test_a_slow_network_and_its_chunks_react_to_the_rate() -> None:
+    """What a user sees first: twice the rate is nearly twice as fast, whatever the latency."""
+    times = [
+        run(FABRIC.format(rate=rate, latency="5us"), "1GB").systems["one"].total_time_s for rate in ("25GB/s", "50GB/s")
+    ]
+    assert times[0] / times[1] > 1.8
+
+
+def test_the_law_on_a_chain_of_known_times() -> None:
+    """A wave of n chunks takes T + (n - 1) t."""
+
+    def attempt(request: str) -> tuple[int, int] | None:
+        import json
+
+        read = json.loads(request)
+        chunks = read["collectives"]["chunking"]["chunks"]
+        t = read["job"]["bytes"] // chunks
+        return (1_000_000 + 3 * t) + (chunks - 1) * t, chunks * t
+
+    description = '{"collectives": {}, "job": {"bytes": 0}}'
+    found = in_flight._found(description, 2**30, attempt)
+    assert found is not None
+    assert (found.inflight, found.chunk) == (16, 128 * 1024)  # 16 t >= 1e6 + 3 t from 77 kB on
+    assert not found.whole
