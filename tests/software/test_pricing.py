@@ -88,8 +88,8 @@ def test_groups_that_share_nics_take_longer() -> None:
 
 def test_what_the_model_does_not_know_slows_a_run() -> None:
     """Oversubscription and more latency count on top of the model, which has neither."""
-    usual = simulated("dgx-a100(nodes=4)", "all-reduce", 256 * MIB)
-    narrow = simulated("dgx-a100(nodes=4, oversubscription=4)", "all-reduce", 256 * MIB)
+    usual = simulated("dgx-a100(nodes=4)", "all-to-all", 256 * MIB)
+    narrow = simulated("dgx-a100(nodes=4, oversubscription=8)", "all-to-all", 256 * MIB)
     assert narrow > 1.5 * usual
     assert simulated("dgx-a100(nodes=4, latency=1ms)", "all-reduce", MIB) > 1e-3
 
@@ -136,11 +136,10 @@ def test_training_waits_for_what_nccl_takes() -> None:
     experiment = {
         **{"name": "train", "topology": "dgx-a100(nodes=2)", "endpoint": "nccl", "network": "flow"},
         "workload": {"model": "resnet50", "batch": 32},
-        "training": {"bucket": "25MiB", "iterations": 1, "overlap": False, "barrier": True, "tail": "drain"},
+        "training": {"iterations": 1, "overlap": False, "tail": "drain"},
     }
-    run = syncline.run(experiment)
-    system = run.systems["train"]
-    sizes = system.tables["collectives"].to_pandas()["size_bytes"] if "collectives" in system.tables else []
-    expected = sum(predicted("dgx-a100(nodes=2)", "all-reduce", int(size)) for size in sizes)
+    system = syncline.run(experiment).systems["train"]
+    sizes = system.tables["layers"].to_pandas()["gradient_bytes"]
+    expected = sum(predicted("dgx-a100(nodes=2)", "all-reduce", int(size)) for size in sizes if size)
     assert len(sizes) > 2
     assert (system.exposed_comm_s or 0) + (system.drain_s or 0) == pytest.approx(expected, rel=AGREE)

@@ -368,7 +368,11 @@ impl Demand {
             ChunkingSpec::Size { bytes, .. } => size.div_ceil(bytes.max(1)).max(1),
             ChunkingSpec::Count { chunks } => chunks.max(1).into(),
         };
-        self.sizes(kind).map(|size| size.div_ceil(chunks(size))).max().unwrap_or(0)
+        let carried = |size: u64| {
+            let rows = spec.priced.iter().filter(|row| (row.collective.kind(), row.bytes) == (kind, size));
+            rows.map(|row| row.wire_bytes).max().unwrap_or(size)
+        };
+        self.sizes(kind).map(carried).map(|size| size.div_ceil(chunks(size))).max().unwrap_or(0)
     }
 
     /// Bytes of the longest chunk or part of one under any of the plans; that of the largest collective of a kind may be

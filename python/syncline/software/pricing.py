@@ -40,6 +40,7 @@ SMALLEST: Final = 1024
 LARGE: Final = 2**32
 """Bytes with which an algorithm takes as long as its busiest link."""
 KEPT: Final = 4096
+COMPOSED: Final = "hierarchical"
 SLICED: Final = frozenset({"broadcast", "reduce"})
 """Kinds that are pipelined in slices, of which larger collectives have more."""
 ATTEMPTS: Final = 4
@@ -66,6 +67,10 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
         ranks = len(part.members[0])
         if ranks == 1:
             continue
+        if cluster.machine.switch_links and section["per_dimension"] is None and section["algorithm"] == COMPOSED:
+            # Behind switches no rank needs rings, whose many steps take longer than trees and switches of NCCL.
+            dims = len(topologies.grid(experiment.topology, (part.members[0],)))
+            section["per_dimension"] = ["direct"] * dims
         rows: list[Row] = section.setdefault("priced", [])
         known = {(row["collective"], row["ranks"], row["bytes"]): place for place, row in enumerate(rows)}
         for members in _unlike(cluster, part.members):
