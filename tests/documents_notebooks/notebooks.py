@@ -81,7 +81,7 @@ def _cell(number: int, cell: Mapping[str, Any]) -> dict[str, Any]:
         "cell_type": cell["cell_type"],
         "id": f"cell-{number:02}",
         "metadata": {},
-        "source": _lines(cell["source"]),
+        "source": _lines(_text(cell["source"])),
     }
     if cell["cell_type"] == "code":
         found["execution_count"] = cell["execution_count"]
