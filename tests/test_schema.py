@@ -193,6 +193,21 @@ def test_a_setting_reaches_into_a_topology_string() -> None:
         study("name: a\ntopology: dgx-a100\nworkload: {collective: all-reduce, size: 1MB}\n", "topology.dims.0.size=2")
 
 
+def test_a_setting_reaches_into_the_topology_that_a_variant_inherits() -> None:
+    text = (
+        "name: a\ntopology: {}\nworkload: {{collective: all-reduce, size: 1MB}}\nvariants:\n  - name: A\n  - name: B\n"
+    )
+    listed = "{dims: [{block: Ring, size: 4, rate: 100GB/s}, {block: Ring, size: 2, rate: 10GB/s}]}"
+    for topology in ("Ring(4, rate=100GB/s)_Ring(2, rate=10GB/s)", listed):
+        a, b = study(text.format(topology), "variants.B.topology.dims.1.rate=20GB/s").variants
+        rates = [
+            [dim.rate for dim in each.experiment.topology.dims]
+            for each in (a, b)
+            if isinstance(each.experiment.topology, Topology)
+        ]
+        assert rates == [[100 * 10**9, 10 * 10**9], [100 * 10**9, 20 * 10**9]]
+
+
 def test_the_only_system_goes_by_its_name_in_settings() -> None:
     """As results and suggestions of `explain` name it."""
     (by_name,) = study(SMALL, f"variants.{study(SMALL).name}.training.iterations=5").variants

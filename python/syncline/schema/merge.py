@@ -8,6 +8,7 @@ exclude each other, what the variant says displaces what it inherits: another en
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -93,11 +94,13 @@ def apply(root: Mapping, override: Override) -> None:
     for depth, key in enumerate(override.path[:-1]):
         if isinstance(at, Mapping):
             child = at.entries.get(key)
+            reaches_in = depth in sections and (key, override.path[depth + 1]) == ("topology", "dims")
+            if child is None and reaches_in:
+                child = deepcopy(root.entries.get(key))  # a variant's own, of which one dimension differs
             if child is None:
                 child = Mapping({}, _above(override, depth))
             child = expand(key, child) if depth in sections else child
-            if depth in sections and (key, override.path[depth + 1]) == ("topology", "dims"):
-                child = _in_dimensions(child)
+            child = _in_dimensions(child) if reaches_in else child
             at.entries[key] = child
             at = child
         else:
