@@ -19,6 +19,7 @@ from syncline.errors import InputError
 from syncline.schema.export import json_schema
 from syncline.schema.load import load_file
 from syncline.searches import file as searches
+from syncline.topology import Topology
 
 MOST_LISTED: Final = 100
 """Nodes or links that a snapshot has one by one."""
@@ -167,6 +168,53 @@ def test_a_wrong_setting_is_told_where_it_is_and_what_it_may_be(setting: str, fi
     (problem,) = error.value.problems
     assert (problem.file, problem.line, problem.field) == ("--set", None, field)
     assert accepted in (problem.accepted or "")
+
+
+def test_a_setting_reaches_into_a_topology_string() -> None:
+    text = (
+        "name: a\ntopology: Switch(8, rate=100GB/s, latency=500ns)_Torus(2,4, rate=12.5GB/s, links=2, efficiency=94%)\n"
+    )
+    text += "workload: {collective: all-reduce, size: 1MB}\n"
+    (set_,) = study(text, "topology.dims.1.rate=25GB/s", "topology.dims.0.size=4").variants
+    written = text.replace(
+        "Torus(2,4, rate=12.5GB/s", "Ring(2, rate=25GB/s, links=2, efficiency=94%)_Ring(4, rate=12.5GB/s"
+    )
+    (same,) = study(written.replace("Switch(8", "Switch(4")).variants
+    ours, theirs = set_.experiment.topology, same.experiment.topology
+    assert isinstance(ours, Topology)
+    assert isinstance(theirs, Topology)
+    assert ours == theirs
+    assert [each.filled_in for each in ours.dims] == [each.filled_in for each in theirs.dims]
+    with pytest.raises(InputError, match="'2' is not an item"):
+        study(
+            "name: a\ntopology: Torus(2,4)\nworkload: {collective: all-reduce, size: 1MB}\n", "topology.dims.2.size=2"
+        )
+    with pytest.raises(InputError, match="'topology' is a value"):
+        study("name: a\ntopology: dgx-a100\nworkload: {collective: all-reduce, size: 1MB}\n", "topology.dims.0.size=2")
+
+
+def test_a_setting_reaches_into_the_topology_that_a_variant_inherits() -> None:
+    text = (
+        "name: a\ntopology: {}\nworkload: {{collective: all-reduce, size: 1MB}}\nvariants:\n  - name: A\n  - name: B\n"
+    )
+    listed = "{dims: [{block: Ring, size: 4, rate: 100GB/s}, {block: Ring, size: 2, rate: 10GB/s}]}"
+    for topology in ("Ring(4, rate=100GB/s)_Ring(2, rate=10GB/s)", listed):
+        a, b = study(text.format(topology), "variants.B.topology.dims.1.rate=20GB/s").variants
+        rates = [
+            [dim.rate for dim in each.experiment.topology.dims]
+            for each in (a, b)
+            if isinstance(each.experiment.topology, Topology)
+        ]
+        assert rates == [[100 * 10**9, 10 * 10**9], [100 * 10**9, 20 * 10**9]]
+
+
+def test_the_only_system_goes_by_its_name_in_settings() -> None:
+    """As results and suggestions of `explain` name it."""
+    (by_name,) = study(SMALL, f"variants.{study(SMALL).name}.training.iterations=5").variants
+    (set_,) = study(SMALL, "training.iterations=5").variants
+    assert by_name == set_
+    with pytest.raises(InputError, match="the file has no variants"):
+        study(SMALL, f"variants.{study(SMALL).name}.name=b")
 
 
 def test_a_setting_displaces_what_the_file_says() -> None:

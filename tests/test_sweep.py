@@ -205,6 +205,16 @@ class TestTable:
         assert ended.out == snapshot
         assert "4/4 simulations" in ended.err
 
+    def test_quantities_on_axes_are_shown_as_they_are_written(self, syncline_command: Command, sweep: Path) -> None:
+        axes = (
+            "axes:\n  topology.dims.0.rate: [12.5GB/s]\n  topology.dims.0.latency: [1.5us]\n  npu.peak: [120TFLOP/s]\n"
+        )
+        sweep.write_text(SWEEP.partition("axes:")[0] + axes + "  endpoint.clock: [1245MHz]\n  endpoint.sram: [4MiB]\n")
+        heading, _, row = syncline_command("sweep", str(sweep), "--threads", "1").out.split("\n")[2:5]
+        names = ["topology.dims.0.rate", "topology.dims.0.latency", "npu.peak", "endpoint.clock", "endpoint.sram"]
+        assert heading.split()[:5] == names
+        assert row.split()[:5] == ["12500MB/s", "1500ns", "120TFLOP/s", "1245MHz", "4MiB"]
+
     def test_the_document(self, syncline_command: Command, sweep: Path) -> None:
         document = json.loads(syncline_command("sweep", str(sweep), "--threads", "1", "--json").out)
         assert list(document)[:7] == [

@@ -196,6 +196,27 @@ def test_a_run_that_does_not_react_to_its_network_says_so(case: str) -> None:
     assert all(abs(w.gain or 0.0) < limits.NOTICED for w in doubled)
 
 
+def test_links_inside_of_machines_are_not_said_to_be_without_effect() -> None:
+    """Tensor parallelism within servers keeps NVLinks busy, and only the NICs can be changed."""
+    experiment = {
+        "topology": "dgx-a100(nodes=2)",
+        "workload": {
+            "model": "gpt",
+            "parameters": {"layers": 2, "hidden": 512, "heads": 8, "vocabulary": 1024},
+            "sequence": 512,
+            "global_batch": 8,
+        },
+        "parallel": {"tensor": 8, "micro_batch": 4},
+        "collective": {"chunks": 2, "algorithm": "hierarchical"},
+        "network": "flow",
+        "training": {"iterations": 1},
+    }
+    (system,) = explain(experiment).systems.values()
+    assert system.critical_path[0].name.startswith("all-reduce: tensor")
+    assert system.network_is_idle is not None
+    assert "does not react to the network between machines" in system.network_is_idle
+
+
 def test_a_run_that_reacts_to_its_network_does_not_say_so() -> None:
     (system,) = explained("a slow dimension").systems.values()
     assert system.network_is_idle is None

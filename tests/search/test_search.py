@@ -21,6 +21,7 @@ import yaml
 from support.command import Ended
 from syncline import engine
 from syncline.errors import InputError, SimulationFailedError
+from syncline.schema.merge import parse_override
 from syncline.schema.parallel import USUAL_ORDER
 from syncline.searches import file, run, space
 from syncline.sweeps import pool, remote
@@ -59,6 +60,19 @@ def written(tmp_path: Path) -> Callable[[str], Path]:
 
 def load(path: Path) -> file.Search:
     return file.load_file(path, path.name)
+
+
+def test_combinations_that_are_no_division_are_counted_and_explained(
+    written: Callable[[str], Path], syncline_command: Command
+) -> None:
+    path = written("search: {tensor: [1, 2, 4], simulate: 1}\n")
+    setting = "workload.parameters.vocabulary=1022"
+    found = space.candidates(file.load_file(path, path.name, [parse_override(setting)]))
+    assert (found.combinations, found.illegal) == (3, 1)
+    assert found.reason == "table: vocabulary 1022 cannot be divided by 4 (tensor parallelism)"
+    ended = syncline_command("search", str(path), "--set", setting)
+    assert f"1 of 3 combinations are no division of this training; of most: {found.reason}" in ended.err
+    assert "no division" not in syncline_command("search", str(path)).err
 
 
 def test_the_winner_is_that_of_exhaustive_simulation(written: Callable[[str], Path]) -> None:

@@ -74,6 +74,11 @@ class TestLogs:
         table = measurements.parse("mpirun -x NCCL_ALGO=Ring -x NCCL_NVLS_ENABLE=0 ./all_gather_perf\n" + LOG, "t")
         assert (table.algorithm, table.nvls, table.kind) == ("ring", False, "all-gather")
 
+    def test_lines_of_ranks_that_are_missing_are_noticed_by_the_bandwidths(self) -> None:
+        cut = "".join(line for line in LOG.splitlines(keepends=True) if "Rank  2" not in line and "Rank  3" not in line)
+        (problem,) = refused(cut)
+        assert "the lines of ranks are those of 2 GPUs, and busbw over algbw is that of 4" in problem
+
     def test_gpus_follow_from_the_bandwidths(self) -> None:
         rows = "1073741824 268435456 float sum -1 4029.4 266.48 466.33 0 4016.4 267.34 467.85 0\n"
         assert measurements.parse("# all_reduce_perf\n" + rows, "t").gpus == 8

@@ -82,8 +82,8 @@ def run(
     """Carries out the search that `read` makes of overrides.
 
     `address` is that of a Ray cluster. Unless this is `quiet`, progress is shown on standard error; `ready` hears how
-    many candidates there are before they are simulated. On an interrupt, and when what may cancel it is called, it
-    returns what is known by then. Raises [`InputError`] with everything that is wrong.
+    many candidates there are, and why others are none, before they are simulated. On an interrupt, and when what may
+    cancel it is called, it returns what is known by then. Raises [`InputError`] with everything that is wrong.
     """
     from syncline.searches import run as searches
     from syncline.searches import space, table
@@ -101,6 +101,9 @@ def run(
     fitting = sum(finding.candidate.fits for finding in found.findings)
     said = f"{len(found.findings)} candidates, of which {fitting} fit into memory"
     ready(f"{said}; bounded and estimated in {prediction_s:.1f} s")
+    if found.space.illegal:
+        left_out = f"{found.space.illegal} of {found.space.combinations} combinations are no division of this training"
+        ready(f"{left_out}; of most: {found.space.reason}")
     path = output.path
     journal = None if path is None else Journal.open(beside(path), resume=output.resume)
     with sweeps.keeping(journal, "the same command with --resume", quiet=output.spelling is not FLAGS):

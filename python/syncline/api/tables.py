@@ -62,14 +62,16 @@ class Table:
         Raises [`ImportError`] where pandas is not installed: Syncline does not need it.
         """
         _needed("pandas", "to_pandas")
-        return self._arrow.to_pandas()
+        frame: pandas.DataFrame = self._arrow.to_pandas()
+        return frame
 
     def to_polars(self) -> polars.DataFrame:
         """The table as a data frame of Polars, a row of the table in each row.
 
         Raises [`ImportError`] where Polars is not installed: Syncline does not need it.
         """
-        return _needed("polars", "to_polars").from_arrow(self._arrow)
+        frame: polars.DataFrame = _needed("polars", "to_polars").from_arrow(self._arrow)
+        return frame
 
 
 def of_entries(name: str, entries: Sequence[Mapping[str, Any]], meanings: Mapping[str, str] | None = None) -> Table:

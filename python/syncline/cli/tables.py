@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.box import SIMPLE_HEAD
@@ -209,7 +209,7 @@ def sweep(document: dict[str, Any], found: Sweep) -> tuple[Table, int]:
     for label in labels:
         table.add_column(label)
     for axis in found.axes:
-        table.add_column(axis.removesuffix("_bytes"), justify="left" if found.columns[axis] is str else "right")
+        table.add_column(_axis_name(axis), justify="left" if found.columns[axis] is str else "right")
     measures = [(heading, name, show) for heading, name, show in SWEEP_MEASURES if name in found.columns]
     for heading, _, _ in measures:
         table.add_column(heading, justify="right")
@@ -314,9 +314,27 @@ def wrapped(text: str) -> str:
     return textwrap.fill(text, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
+_AXIS_UNITS: Final[Mapping[str, quantities.Kind]] = {
+    "_bytes_per_s": quantities.RATE,
+    "_bytes": quantities.SIZE,
+    "_flops_per_s": quantities.COMPUTE,
+    "_hz": quantities.FREQUENCY,
+    "_s": quantities.TIME,
+}
+"""Units in names of columns, the longest first, and what is written with them in files."""
+
+
+def _axis_name(axis: str) -> str:
+    """The heading of a sweep's axis; values with a unit need none in their heading."""
+    return next((axis.removesuffix(unit) for unit in _AXIS_UNITS if axis.endswith(unit)), axis)
+
+
 def _axis_value(axis: str, value: Any) -> str:
-    """A value of a sweep's axis; sizes as they are written in files."""
-    return quantities.SIZE.format(value) if axis.endswith("_bytes") and isinstance(value, int) else str(value)
+    """A value of a sweep's axis; quantities as they are written in files."""
+    kind = next((kind for unit, kind in _AXIS_UNITS.items() if axis.endswith(unit)), None)
+    if kind is quantities.TIME and isinstance(value, float):
+        value = round(value * 1e12)
+    return str(value) if kind is None or not isinstance(value, int) else kind.format(value)
 
 
 SWEEP_MEASURES: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (

@@ -150,10 +150,11 @@ def network_is_idle(limit: Limit, reruns: Sequence[Rerun]) -> str | None:
     if abs(widest.gain or 0.0) >= NOTICED:
         return None
     rest = "" if limit.name == NOTHING else f"; what limits it is {limit.name}"
-    return (
-        f"the time does not react to the network: {widest.change.label} changes it by "
-        f"{percent(abs(widest.gain or 0.0))}{rest}"
-    )
+    changed = f"{widest.change.label} changes it by {percent(abs(widest.gain or 0.0))}"
+    if all(r.change.limit == changes.link(changes.NIC_LINKS) for r in links):
+        # Links inside of a machine have no setting, so that nothing is known of them.
+        return f"the time does not react to the network between machines: {changed}{rest}"
+    return f"the time does not react to the network: {changed}{rest}"
 
 
 def as_entry(limit: Limit) -> Mapping[str, Any]:

@@ -8,10 +8,11 @@ exclude each other, what the variant says displaces what it inherits: another en
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
-from syncline import document
+from syncline import document, topology
 from syncline.document import Mapping, Node, Origin, Scalar, Sequence
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 
@@ -87,22 +88,59 @@ def expand(section: str, node: Node) -> Node:
 
 def apply(root: Mapping, override: Override) -> None:
     """Puts the value of an override into the tree. Raises [`InputError`] where the path leads nowhere."""
+    override = _of_the_only_system(root, override)
     at: Node = root
-    if override.path[0] == "variants" and "variants" not in root.entries:
-        accepted = f"{'.'.join(override.path[2:]) or 'a path'}=VALUE, for all that the file describes"
-        raise InputError([override.value.origin.problem("the file has no variants", None, accepted)])
     sections = (2,) if override.path[0] == "variants" else (0,)
     for depth, key in enumerate(override.path[:-1]):
         if isinstance(at, Mapping):
             child = at.entries.get(key)
+            reaches_in = depth in sections and (key, override.path[depth + 1]) == ("topology", "dims")
+            if child is None and reaches_in:
+                child = deepcopy(root.entries.get(key))  # a variant's own, of which one dimension differs
             if child is None:
                 child = Mapping({}, _above(override, depth))
             child = expand(key, child) if depth in sections else child
+            child = _in_dimensions(child) if reaches_in else child
             at.entries[key] = child
             at = child
         else:
             at = _item(at, key, override).items[_index(at, key, override)]
     _assign(at, override)
+
+
+def _of_the_only_system(root: Mapping, override: Override) -> Override:
+    """A setting of a variant, where the file has none: results call its only system by the name of the experiment, and
+    settings may. The name itself is the exception, since it would change under way.
+    """
+    if override.path[0] != "variants" or "variants" in root.entries:
+        return override
+    _, name, *below = override.path if len(override.path) > 1 else ("", "")
+    if below and below[0] != "name" and name == name_of(root):
+        return Override(tuple(below), override.value)
+    accepted = f"{'.'.join(below) or 'a path'}=VALUE, for all that the file describes"
+    raise InputError([override.value.origin.problem("the file has no variants", None, accepted)])
+
+
+def _in_dimensions(node: Node) -> Node:
+    """A topology string as a list of its dimensions, of which each parameter can be set; anything else as it is."""
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return node
+    try:
+        product = topology.parse(node.value)
+    except topology.TopologyError:
+        return node  # a machine or a network of switches; a mistake is found where the whole is read
+    origin = node.origin.below("dims", node.origin.line)
+    dims: list[Node] = []
+    for number, dimension in enumerate(product.dims):
+        values: dict[str, str | int] = {"block": topology.NAMES[dimension.block], "size": dimension.size}
+        stated = {name: text for name, text in dimension.parameters.items() if name not in dimension.filled_in}
+        values |= {name: text.partition("=")[2] for name, text in stated.items()}
+        at = origin.below(number, origin.line)
+        entries: dict[str, Node] = {
+            name: Scalar(document.scalar(str(value)), at.below(name, at.line)) for name, value in values.items()
+        }
+        dims.append(Mapping(entries, at))
+    return Mapping({"dims": Sequence(dims, origin)}, node.origin)
 
 
 def _above(override: Override, depth: int) -> Origin:

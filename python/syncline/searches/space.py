@@ -6,6 +6,7 @@ axes that one NPU has, chunks of layers without an interleaved schedule, sequenc
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
@@ -88,6 +89,8 @@ class Space:
     """Of values, legal or not."""
     illegal: int
     """Those that are no division of this training."""
+    reason: str = ""
+    """Why most of these are none, in the words of one of them."""
 
 
 @dataclass(slots=True)
@@ -112,7 +115,8 @@ def division(parallel: Parallel) -> tuple[Any, ...]:
 def candidates(search: Search) -> Space:
     """All candidates, in the order of the axes. Raises [`InputError`] if there is none."""
     found: dict[tuple[Any, ...], Candidate] = {}
-    known, combinations, illegal = _Known(), 0, 0
+    known, combinations = _Known(), 0
+    illegal: Counter[str] = Counter()
     first: tuple[Variant, Violation] | None = None
     for place, base in enumerate(search.bases):
         request = training.of(base.experiment)
@@ -130,7 +134,7 @@ def candidates(search: Search) -> Space:
             changed = replace(request, parallel=parallel)
             broken = next(changed.violations(), None)
             if broken is not None:
-                illegal += 1
+                illegal[broken.message] += 1
                 first = first or (base, broken)
                 continue
             setting = known.shared(changed.setting(), (place,))
@@ -141,7 +145,8 @@ def candidates(search: Search) -> Space:
         variant, broken = first
         message = f"no combination is a division of this training; of the first one: {broken.message}"
         raise InputError([variant.problem(broken.path, message, broken.accepted)])
-    return Space(list(found.values()), combinations, illegal)
+    reason = illegal.most_common(1)[0][0] if illegal else ""
+    return Space(list(found.values()), combinations, illegal.total(), reason)
 
 
 def divisors(number: int) -> list[int]:

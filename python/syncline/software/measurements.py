@@ -121,10 +121,15 @@ class _Reader:
         ranks = dict(self._ranks(lines))
         text = "\n".join(lines)
         program = next((kind for m in _PROGRAM.finditer(text) if (kind := kind_of(m[1])) is not None), None)
+        on_bus = self._gpus_from_bandwidths(program)
+        gpus = max(ranks) + 1 if ranks else on_bus
+        if gpus is not None and on_bus not in (None, gpus):
+            message = f"the lines of ranks are those of {gpus} GPUs, and busbw over algbw is that of {on_bus}"
+            accepted = "the lines of all ranks, or of none"
+            self.problems.append(Problem(self.label, None, "Rank", str(gpus), message, accepted))
         self._finish("no row of nccl-tests is in it")
         algorithm, nvls = _algorithm(text)
         hosts = {host for host, _ in ranks.values()}
-        gpus = max(ranks) + 1 if ranks else self._gpus_from_bandwidths(program)
         return Table(
             name=self.label,
             rows=tuple(self.rows),

@@ -1,0 +1,1 @@
+"""Executes the notebooks of the documentation, and compares their outputs with those that are stored."""
