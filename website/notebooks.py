@@ -1,7 +1,7 @@
 """A hook of MkDocs: notebooks in docs/ are pages, with the outputs that are stored in them.
 
-`NAME.ipynb` becomes the page `NAME.md` of the navigation, and stays beside it as a file to download. Nothing is executed,
-and a page loads nothing from elsewhere: of the forms of an output, the first one is taken that needs nothing.
+`NAME.ipynb` becomes the page `NAME.md` of the navigation, and stays beside it as a file to download. Nothing is
+executed, and a page loads nothing from elsewhere: of the forms of an output, the first one is taken that needs nothing.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
     from mkdocs.structure.files import Files
     from mkdocs.structure.pages import Page
 
-_OUTSIDE: Final = re.compile(r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|url\(\s*["']?(?:https?:)?//|@import|require\(""")
+_OUTSIDE: Final = re.compile(
+    r"""(?:src|href)\s*=\s*["']?(?:https?:)?//|url\(\s*["']?(?:https?:)?//|@import|require\("""
+)
 _LINKS: Final = re.compile(r"<a\s[^>]*>")
 _ANSI: Final = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _PLOTLY: Final = "application/vnd.plotly.v1+json"
 _PLOTLY_FILE: Final = "assets/plotly.min.js"
 
 _outputs: dict[str, list[str]] = {}
-"""HTML of the outputs of each page, by its file. Markdown has a place for each, which is filled when the page is made."""
+"""HTML of the outputs of each page, by its file. Markdown has a place for each, which is filled at last."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

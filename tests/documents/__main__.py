@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("pages", nargs="*", type=Path, metavar="PAGE", help="by default README.md and all of docs/")
     parser.add_argument("--update", action="store_true", help="write into the pages what commands print now")
     parser.add_argument("--fast", action="store_true", help="leave out blocks that are marked as slow")
-    parser.add_argument("-v", "--verbose", action="store_true", help="say every command before it runs")
+    parser.add_argument("-v", "--verbose", action="store_true", help="say how long every command takes")
     given = parser.parse_args()
     wrong = 0
     for page in [path.resolve() for path in given.pages] or all_pages():
@@ -52,7 +52,7 @@ def _name(page: Path) -> str:
 
 
 def _say(command: str) -> None:
-    print(f"  $ {command}", file=sys.stderr, flush=True)
+    print(f"  {command}", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -63,8 +64,9 @@ def _executed(block: Block, names: dict[str, Any], outcome: Outcome) -> bool:
 
 
 def _holds(command: Command, outcome: Outcome, said: Callable[[str], None]) -> bool:
-    said(command.text)
+    began = time.monotonic()
     ended = shell.run(command.text)
+    said(f"{time.monotonic() - began:5.1f} s  {command.text}")
     printed = shown.lines_of(ended.text)
     if ended.status != 0:
         text = "\n".join(printed)

@@ -17,6 +17,7 @@ import sys
 import termios
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 from unittest import mock
 
@@ -64,26 +65,32 @@ def settings() -> Iterator[None]:
 def run(command: str) -> Printed:
     """Runs a command in the folder at hand."""
     asked = command.removesuffix(_STATUS)
-    words = _plain(asked)
-    printed = _by_bash(asked) if words is None else _within(words)
+    call = _plain(asked)
+    printed = _by_bash(asked) if call is None else _within(*call)
     if asked == command:
         return printed
     end = "" if not printed.text or printed.text.endswith("\n") else "\n"
     return Printed(f"{printed.text}{end}{printed.status}\n", 0)
 
 
-def _plain(command: str) -> list[str] | None:
-    """The words of a call of `syncline` that needs no shell; none for anything else."""
+def _plain(command: str) -> tuple[list[str], Path | None] | None:
+    """The words of a call of `syncline` that needs no shell, and the file that its output goes to; none for anything
+    else.
+    """
     lexer = shlex.shlex(command, posix=True, punctuation_chars="|&;<>()")
     lexer.whitespace_split = True
     words = list(lexer)
-    if words[:1] != ["syncline"] or any(set(word) <= set("|&;<>") for word in words) or "$" in command:
+    into = Path(words.pop()) if words[-2:-1] == [">"] else None
+    if into is not None:
+        words.pop()
+    if words[:1] != ["syncline"] or "$" in command or any(set(word) <= set("|&;<>") for word in words):
         return None
-    return shlex.split(command, comments=True)[1:]
+    quoted = shlex.split(command, comments=True)
+    return (quoted[1:] if into is None else quoted[1:-2]), into
 
 
-def _within(words: list[str]) -> Printed:
-    out, err = _Stream(terminal=True), _Stream(terminal=False)
+def _within(words: list[str], into: Path | None) -> Printed:
+    out, err = _Stream(terminal=into is None), _Stream(terminal=False)
     with (
         settings(),
         mock.patch.object(sys, "argv", ["syncline", *words]),
@@ -91,7 +98,10 @@ def _within(words: list[str]) -> Printed:
         contextlib.redirect_stderr(err),
     ):
         status = cli.run(words)
-    return Printed(out.text() + err.text(), status)
+    if into is None:
+        return Printed(out.text() + err.text(), status)
+    into.write_text(out.text(), encoding="utf-8")
+    return Printed(err.text(), status)
 
 
 def _by_bash(command: str) -> Printed:

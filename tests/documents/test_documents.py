@@ -68,7 +68,8 @@ def test_blocks_of_a_page_run_one_after_the_other_in_its_folder(tmp_path: Path) 
     page = (
         '```yaml title="a/my.yaml"\nname: x\n```\n```yaml\nnot: run\n```\n'
         "```console\n$ cat \\\n    a/my.yaml\nname: x\n$ cp a/my.yaml b\n```\n"
-        '```python\nfrom pathlib import Path\n\ntext = Path("b").read_text()\n```\n```python\nassert text == "name: x\\n"\n```\n'
+        '```python\nfrom pathlib import Path\n\ntext = Path("b").read_text()\n```\n'
+        '```python\nassert text == "name: x\\n"\n```\n'
     )
     assert not failures(page, tmp_path)
 
