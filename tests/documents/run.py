@@ -21,6 +21,8 @@ class Outcome:
 
     failures: list[str] = field(default_factory=list)
     printed: list[tuple[Command, list[str]]] = field(default_factory=list)
+    names: dict[str, Any] = field(default_factory=dict)
+    """What its Python has defined."""
 
 
 def run(text: str, folder: Path, *, slow: bool = False, said: Callable[[str], None] = lambda _: None) -> Outcome:
@@ -31,32 +33,32 @@ def run(text: str, folder: Path, *, slow: bool = False, said: Callable[[str], No
         PageError: The page is not written as it must be.
     """
     outcome = Outcome()
-    names: dict[str, Any] = {"__name__": "__main__"}
+    outcome.names["__name__"] = "__main__"
     with contextlib.chdir(folder), shell.settings():
         for block in blocks(text):
             if block.not_run or (block.slow and not slow):
                 continue
-            if not _ran(block, names, outcome, said):
+            if not _ran(block, outcome, said):
                 break
     return outcome
 
 
-def _ran(block: Block, names: dict[str, Any], outcome: Outcome, said: Callable[[str], None]) -> bool:
+def _ran(block: Block, outcome: Outcome, said: Callable[[str], None]) -> bool:
     if block.kind == "file":
         path = Path(block.title)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text, encoding="utf-8")
         return True
     if block.kind == "python":
-        return _executed(block, names, outcome)
+        return _executed(block, outcome)
     return all(_holds(command, outcome, said) for command in block.commands())
 
 
-def _executed(block: Block, names: dict[str, Any], outcome: Outcome) -> bool:
+def _executed(block: Block, outcome: Outcome) -> bool:
     # As many empty lines before it as there are in the page, so that a traceback names lines of the page.
     text = "\n" * block.line + block.text
     try:
-        exec(compile(text, "page", "exec"), names)
+        exec(compile(text, "page", "exec"), outcome.names)
     except Exception:
         outcome.failures.append(f"line {block.line}: this does not run\n{traceback.format_exc()}")
         return False

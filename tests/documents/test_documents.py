@@ -16,6 +16,12 @@ HELLO = "# A page\n\n```console\n$ echo hello\nhello\n```\n"
 def test_a_page_runs_and_prints_what_it_shows(page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     outcome = run.run(page.read_text(encoding="utf-8"), tmp_path)
     assert not outcome.failures, "\n\n".join(outcome.failures)
+    if page.name == "python.md":
+        assert {"seed", "topology"} <= set(capsys.readouterr().out.split())
+        assert outcome.names["verification"].verified
+        assert outcome.names["page"].startswith("<!DOCTYPE html>")
+        assert outcome.names["svg"].startswith("<?xml")
+        assert outcome.names["cancel"].cancelled
 
 
 def test_every_page_is_run_but_for_those_that_are_generated() -> None:

@@ -8,7 +8,8 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from syncline import reference
 from .page import GENERATED, ROOT
 
 DOCS = ROOT / "docs"
+SENT = "Network.requestWillBeSent"
 LOADED = re.compile(
     r"""<(?:script|img|iframe|source|audio|video|embed|track)\b[^>]*\bsrc\s*=\s*["']?((?:https?:)?//[^"'\s>]+)"""
     r"""|<link\b(?=[^>]*\brel\s*=\s*["']?(?:stylesheet|icon|preload|preconnect|prefetch|modulepreload|manifest))"""
@@ -94,6 +96,29 @@ def test_the_search_works_from_disk(site: Path) -> None:
     assert (site / "assets/iframe-worker.js").is_file()
 
 
+def test_a_page_is_read_and_searched_in_a_browser_without_any_request(site: Path, browser: Any) -> None:
+    browser.get_log("performance")
+    browser.get((site / "index.html").as_uri())
+    field = browser.find_element("css selector", "input.md-search__input")
+    browser.execute_script("arguments[0].focus()", field)
+    field.send_keys("straggler")
+    found = "return [...document.querySelectorAll('.md-search-result__link')].map((link) => link.href)"
+    links = poll(lambda: browser.execute_script(found))
+    assert any("glossary.html" in link for link in links)
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = [message["params"]["request"]["url"] for message in messages if message["method"] == SENT]
+    assert any(url.endswith("/search/search_index.js") for url in asked)
+    assert {url.partition(":")[0] for url in asked} <= {"file", "data", "blob"}
+
+
+def poll(ask: Callable[[], Any], limit_s: float = 20) -> Any:
+    """The answer once it is not empty, or the last one."""
+    end = time.monotonic() + limit_s
+    while not (answer := ask()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return answer
+
+
 def test_every_page_is_in_the_navigation_or_waits_there_for_its_file() -> None:
     text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = set(re.findall(r"[\w/-]+\.md", text.partition("\nnav:")[2]))
@@ -134,7 +159,8 @@ def test_the_picture_shows_the_numbers_of_the_demo() -> None:
     """README shows what the demo prints, and another test holds that against a run."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     drawn = (DOCS / "assets/demo.svg").read_text(encoding="utf-8")
-    printed = re.findall(r"^ (\w+) +([\d.]+) ms +[\d.]+ ms +([\d.]+) ms", readme, re.MULTILINE)
+    demo = readme.partition("$ syncline run ace/resnet50")[2].partition("```")[0]
+    printed = re.findall(r"^ (\w+) +([\d.]+) ms +[\d.]+ ms +([\d.]+) ms", demo, re.MULTILINE)
     assert len(printed) == 5
     bars = re.findall(
         r'<text x="12"[^>]*>(\w+)</text>.*?width="([\d.]+)".*?width="([\d.]+)".*?>([\d.]+) ms<', drawn, re.S

@@ -59,7 +59,8 @@ def _of_type(schema: Schema, links: Mapping[str, str]) -> str:
         return _one_of(_of_type({**schema, "type": one}, links) for one in kind if one != "null")
     if kind == "array":
         items = schema.get("items", schema.get("prefixItems", [{}])[0])
-        return f"list of {takes(items, links) or 'values'}"
+        inside = takes(items, links) or "values"
+        return f"list of ({inside})" if " or " in inside and "enum" not in items else f"list of {inside}"
     if kind == "object":
         values = schema.get("additionalProperties")
         inside = takes(values, links) if isinstance(values, dict) else ""
