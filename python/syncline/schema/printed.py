@@ -294,7 +294,7 @@ class SweepDocument(Head):
     description: str
     """The description of the sweep."""
     axes: list[str]
-    """Paths of the fields that vary."""
+    """Columns of the fields that vary."""
     points: int
     """Points of the sweep."""
     simulations: int
@@ -696,7 +696,7 @@ class ImportDocument(Head):
     npus: int | None = None
     """NPUs of the traces."""
     nodes: int | None = None
-    """Nodes of the graph, over all NPUs."""
+    """Nodes of the graph."""
     operators: int | None = None
     """Operators of the module."""
     parameters: int | None = None

@@ -37,7 +37,7 @@ class Symmetry(Part):
     """By which trees of all roots follow from those of one."""
 
     roots: int
-    """How many roots follow from one."""
+    """Roots whose trees are given."""
     generators: list[list[int]]
     """Renamings of GPUs that leave the machine as it is."""
 
@@ -46,9 +46,9 @@ class Times(Part):
     """How often a set counts in a certificate."""
 
     set: list[int]
-    """The number of the set."""
+    """The GPUs of the set."""
     inward: bool
-    """Whether links into it count, or those out of it."""
+    """Whether what enters the set counts, or what leaves it."""
     times: int
     """How often it counts."""
 
@@ -61,7 +61,7 @@ class Certificate(Part):
     capacity_links: float
     """What the links across these borders carry together."""
     rate_links: float
-    """The rate that follows."""
+    """The best rate that follows from it."""
     times: list[Times]
     """How often each set counts."""
 
@@ -130,7 +130,7 @@ class TreesDocument(Head):
     objective: str | None = None
     """What is to be best beside the rate."""
     threshold: float | None = None
-    """The share of the best rate that is given up for fewer trees."""
+    """The share of the rate that may be given up for fewer trees."""
     link_unit_bytes_per_s: int | None = None
     """The rate of one link."""
     rate_links: float | None = None
@@ -150,11 +150,11 @@ class TreesDocument(Head):
     size_bytes: int
     """Size of the collective."""
     fewest_possible: int | None = None
-    """A number of trees with which no fewer can do."""
+    """No packing of this rate has fewer trees."""
     trees: list[Tree] | None = None
     """The trees."""
     symmetry: Symmetry | None = None
-    """How trees of all roots follow from those of one."""
+    """How the trees of all roots follow from those that are given."""
     components: list[list[int]] | None = None
     """Groups of GPUs that reach each other."""
     certificate: Certificate | None = None
