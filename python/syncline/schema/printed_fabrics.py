@@ -37,7 +37,7 @@ class Symmetry(Part):
     """By which trees of all roots follow from those of one."""
 
     roots: int
-    """Roots whose trees are given."""
+    """Roots of the trees that each of the trees stands for, its own included."""
     generators: list[list[int]]
     """Renamings of GPUs that leave the machine as it is."""
 
