@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,7 +15,9 @@ def cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A text as code, whatever it holds."""
+    """A text as code, whatever it holds. Bars would divide cells, and Markdowns differ in how they are escaped in code."""
+    if "|" in text:
+        return f"<code>{html.escape(text).replace('|', '&#124;')}</code>"
     return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
