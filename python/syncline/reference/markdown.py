@@ -15,7 +15,7 @@ def cell(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """A text as code, whatever it holds. Bars would divide cells, and Markdowns differ in how they are escaped in code."""
+    """A text as code, whatever it holds. Bars would divide cells, and are escaped in code in more than one way."""
     if "|" in text:
         return f"<code>{html.escape(text).replace('|', '&#124;')}</code>"
     return f"`` {text} ``" if "`" in text else f"`{text}`"
