@@ -402,7 +402,7 @@ class Run(Part):
     steps: Count = None
     """Steps of a chunk."""
     chunks: Count = None
-    """Chunks of all collectives of an NPU."""
+    """Chunks that an NPU has, over all its collectives."""
     network: Network | None = None
     """What the network carried."""
     endpoint: Endpoint | None = None
