@@ -5,7 +5,10 @@
 # make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
-# make reference      writes docs/tables.md: every table, with the units and meanings of its columns
+# make docs           builds the site of the documentation: site/index.html, which can be read offline
+# make docs-check     runs every command of every page, slow ones included, and compares what it prints
+# make reference      writes the generated pages of docs/: commands, keys, documents, tables
+# make picture        draws the results of the demo for README and the site: docs/assets/demo.svg
 # make validation     fits the software model to measured tables, simulates runs of ns-3 and
 #                     iterations of GPT training (15 minutes), writes docs/validation.md
 # make reproduction   simulates the ledger of published figures (hours; goes on where it was ended), writes
@@ -27,7 +30,7 @@ PYTHON_TORCH ?= python3
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch test-sanitize library fuzz bench reference validation reproduction tools
+.PHONY: demo test test-torch test-sanitize library fuzz bench docs docs-check reference picture validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -72,8 +75,18 @@ library: $(LIBRARY)
 bench: $(VENV)/.engine
 	cargo bench --workspace
 
+docs: $(VENV)/.packages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The documentation is $(CURDIR)/site/index.html: open it in a browser."
+
+docs-check: $(VENV)/.engine
+	$(BIN)/python -m tests.documents
+
 reference: $(VENV)/.engine
-	PYTHONPATH=python $(BIN)/python -m syncline.table_reference > docs/tables.md
+	PYTHONPATH=python $(BIN)/python -m syncline.reference docs
+
+picture: $(VENV)/.engine
+	PYTHONPATH=python $(BIN)/python -m website.picture > docs/assets/demo.svg
 
 validation: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit

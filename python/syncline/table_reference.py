@@ -1,4 +1,4 @@
-"""Writes the page of all tables (`docs/tables.md`): `python -m syncline.table_reference > docs/tables.md`.
+"""The page of all tables (`docs/tables.md`), which `make reference` writes.
 
 Everything in it is what the tables declare, which is also what Parquet files say of themselves.
 """
@@ -90,7 +90,3 @@ def _table(title: str, meaning: str, rows: Iterable[Row]) -> Iterator[str]:
         escaped = says.replace("|", "\\|")
         yield f"| `{name}` | {unit} | {escaped} |"
     yield ""
-
-
-if __name__ == "__main__":
-    print(page(), end="")

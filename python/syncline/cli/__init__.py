@@ -163,7 +163,7 @@ def _nowhere() -> TextIO:
 
 
 @functools.cache
-def _command() -> Any:
+def command() -> Any:
     """All commands. Reading their parameters takes as long as a small simulation."""
     return typer.main.get_command(app)
 
@@ -171,13 +171,13 @@ def _command() -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns the exit status."""
     as_json = "--json" in arguments
-    command = _command()
+    whole = command()
     try:
         if completion.is_asked():
-            return completion.answer(command)
+            return completion.answer(whole)
         # Not `app(...)`: that ends an interrupted command without a word.
-        with command.make_context(command.name, list(arguments)) as context:
-            return int(command.invoke(context) or DONE)
+        with whole.make_context(whole.name, list(arguments)) as context:
+            return int(whole.invoke(context) or DONE)
     except typer.Exit as done:
         return done.exit_code
     except InputError as error:

@@ -87,17 +87,22 @@ class Published(_Part):
     x: Cell | None = None
     """Where it belongs; every x if left out, which draws a line."""
     series: Cell | None = None
+    """The bar of a group, or the line, that it belongs to."""
     label: Label = ""
+    """What it is called in legends and tables."""
 
 
 class Panel(_Part):
     """A chart of the rows of the sweeps."""
 
     kind: Literal["bars", "stacked", "lines", "heat", "scatter"]
+    """How rows are drawn."""
     title: Text
+    """What stands above the panel."""
     where: dict[str, Cell | list[Cell]] = {}
     """Only rows with these values."""
     x: Text
+    """The column of the horizontal axis; its unit may be left out."""
     y: Text | Annotated[list[Text], Field(min_length=1)]
     """A column, or those that are stacked."""
     series: Text | None = None
@@ -117,11 +122,15 @@ class Panel(_Part):
     log: bool = False
     """Whether x is logarithmic."""
     log_y: bool = False
+    """Whether y is logarithmic."""
     pareto: bool = False
     """Whether points of a scatter that no other beats (less x and more y) are marked."""
     x_label: Label = ""
+    """The name of the horizontal axis; that of the column if left out."""
     y_label: Label = ""
+    """The name of the vertical axis; that of the column if left out."""
     published: list[Published] = []
+    """Published values, which are drawn beside those that are simulated."""
 
     @property
     def parts(self) -> list[str]:
@@ -133,10 +142,13 @@ class Timeline(_Part):
     """Busy shares of a run over time."""
 
     kind: Literal["timeline"]
+    """Says that this panel is a time line."""
     title: Text
+    """What stands above the panel."""
     run: Text
     """An experiment: a study or a path."""
     variant: Text
+    """The variant of the experiment that is shown."""
     columns: Annotated[dict[str, Text], Field(min_length=1)]
     """Columns of the run's table of windows and what to call them."""
     points: Annotated[int, Field(ge=10, le=5000)] = 200
@@ -147,14 +159,19 @@ class Layers(_Part):
     """What each layer of a run computes, and what of its communication is exposed, over all iterations."""
 
     kind: Literal["layers"]
+    """Says that this panel has a group of bars for each layer."""
     title: Text
+    """What stands above the panel."""
     run: Text
     """An experiment: a study or a path."""
     variants: Annotated[list[Text], Field(min_length=1)]
+    """The variants of the experiment, a bar of each group for each."""
     y: Text | Annotated[list[Text], Field(min_length=1)] = "exposed_s"
     """A column of the run's layers, or those that are stacked."""
     unit: str = ""
+    """The unit of y; what suits the values if left out."""
     y_label: Label = ""
+    """The name of the vertical axis; that of the column if left out."""
     published: list[Published] = []
     """Those of a layer have its name for x, and the variant for series."""
 
@@ -180,6 +197,7 @@ class ClosedForm(_Part):
     """Rows that are computed by a formula."""
 
     model: Text
+    """The name of the formula."""
     cases: Annotated[dict[Text, dict[Text, Any]], Field(min_length=1)]
     """The rows' variants, and the parameters that each sets."""
     set: dict[Text, Any] = {}
@@ -192,11 +210,17 @@ class Figure(_Part):
     """A figure file."""
 
     name: Name
+    """Name of the figure, and of the files that are written."""
     title: Text
+    """What stands above all panels."""
     source: Label = ""
+    """Where the published values are from."""
     description: str = ""
+    """A text for readers."""
     sweeps: list[Text] = []
+    """Files of sweeps, relative to this one, whose rows are drawn."""
     closed_forms: list[ClosedForm] = []
+    """Formulas whose rows are drawn as well."""
     paper: Literal["", "column", "page"] = ""
     """As wide as a column (3.3 inches) or a page (7 inches) of a paper, without a title, and with legends below."""
     columns: Annotated[int, Field(ge=1, le=6)] = 3
@@ -204,7 +228,9 @@ class Figure(_Part):
     width: Annotated[float | int, Field(ge=1, le=20)] = 3.8
     """Inches of a panel."""
     height: Annotated[float | int, Field(ge=1, le=20)] = 2.7
+    """Inches of a panel."""
     panels: Annotated[list[AnyPanel], Field(min_length=1, max_length=64)]
+    """What is drawn, from left to right and from top to bottom."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,11 +48,13 @@ class Fidelity(Part):
     folded: bool | Mixed | None = None
     """Whether NPUs that are alike were simulated once."""
     simulated_npus: Count | Mixed = None
+    """NPUs that were simulated."""
     unfolded_because: str | None = None
     """Why all NPUs were simulated, where some are alike."""
     transfer: str | None = None
     """Packets, trains of packets, or messages."""
     packet_bytes: Count | Mixed = None
+    """The most payload of a packet."""
     endpoint: str | None = None
     """Of trees that are compared with other algorithms, the endpoint model of the simulations."""
 
@@ -61,132 +63,197 @@ class Exposure(Part):
     """Time that compute waited for a collective."""
 
     layer: str | None = None
+    """The layer whose collective it is."""
     pass_: str | None = Field(None, alias="pass")
+    """The pass that issued it."""
     exposed_s: Amount = None
+    """Time that compute waited for it, over all iterations."""
 
 
 class Network(Part):
     """What the network carried."""
 
     bytes_sent_per_npu: Amount = None
+    """Mean bytes that an NPU sends of its own."""
     achieved_bandwidth_bytes_per_s: Amount = None
     """Bytes that an NPU sent over the time."""
     achieved_wire_bandwidth_bytes_per_s: Amount = None
+    """The same with headers and padding, as on the wire."""
     payload_bandwidth_bytes_per_s: Amount = None
+    """Payload that the links of an NPU can carry together."""
     wire_bandwidth_bytes_per_s: Amount = None
+    """What they can carry on the wire."""
     mean_link_utilisation: Amount = None
     """From 0 to 1."""
     link_demand: Amount = None
     """Of a backend that ignores contention: the time that links would need for their bytes, over that of the run."""
     link_bytes: Amount = None
+    """Bytes on all links, counted once for each link that they cross."""
     links: Count = None
+    """Links of the machine."""
     packet_hops: Count = None
+    """Packets on all links, counted once for each link that they cross."""
     dropped_bytes: Count = None
+    """Bytes that switches dropped."""
     retransmissions: Count = None
+    """Segments that were sent again."""
     rto_events: Count = None
+    """Retransmission timers that expired."""
     rto_stalled_s: Amount = None
     """When no frame was on any link."""
     drops: Count = None
     """Frames, acknowledgements included."""
     marks: Count = None
+    """Frames that switches marked (ECN)."""
     notifications: Count = None
+    """Notifications of congestion (CNP) that receivers sent."""
     naks: Count = None
+    """Negative acknowledgements."""
     discards: Count = None
+    """Frames that receivers discarded because they came out of order."""
     pauses: Count = None
+    """Pauses of priority flow control."""
     paused_s: Amount = None
     """Of all links together."""
     segments_sent: Count = None
     """Those that were sent again included."""
     flows_with_rto: Count = None
+    """Connections whose retransmission timer expired."""
     fast_recoveries: Count = None
+    """Losses that were repaired without a timer."""
     packets_forwarded: Count = None
     """By switches, acknowledgements included."""
     forwarded_bytes: Count = None
+    """Bytes that switches forwarded."""
     connections: Count = None
+    """Connections between NPUs."""
     rto_rounds: Count = None
     """How many of the least timeouts the run took, rounded down."""
     max_queue_bytes: Count = None
     """At an output of a switch."""
     rtt_p50_s: Amount = None
+    """Median of all round trips that were measured."""
     rtt_p99_s: Amount = None
+    """99th percentile of all round trips that were measured."""
     flow_rtt_p50_s: Amount = None
     """Of the means of connections."""
     flow_rtt_p99_s: Amount = None
+    """99th percentile of the means of connections."""
 
 
 class Resource(Part):
     """A resource of the endpoints, over all NPUs."""
 
     resource: str | None = None
+    """The name of the resource."""
     servers: Count = None
+    """Servers of all NPUs."""
     busy_s: Amount = None
+    """Time that servers were busy, added up."""
     wait_s: Amount = None
+    """Time that work waited for it, added up over all work."""
     transfer_s: Amount = None
+    """Time of what it transfers, added up."""
     served: Count = None
+    """Pieces of work."""
 
 
 class Phase(Part):
     """FSMs of an ACE by phase."""
 
     phase: str | None = None
+    """The phase."""
     fsms: Count = None
+    """State machines that carry it out."""
     fsm_peak: Count = None
+    """How many of them were busy at once, at most."""
 
 
 class Partition(Part):
     """A partition of an engine's SRAM, or of a switch's memory."""
 
     phase: str | None = None
+    """The phase that the partition is for."""
     capacity_bytes: Count = None
+    """Its size."""
     peak_bytes: Count = None
+    """The most of it that was held."""
 
 
 class Breakdown(Part):
     """Where a chunk and its messages spent their time, as means."""
 
     chunks: Count = None
+    """Chunks over which the means are."""
     messages: Count = None
+    """Messages over which the means are."""
     chunk_queue_s: Amount = None
+    """From the issue of a chunk to its start."""
     bus_queue_s: Amount = None
+    """Wait of a message for buses."""
     bus_transfer_s: Amount = None
+    """Time of a message on buses."""
     network_s: Amount = None
+    """Time of a message in the network."""
 
 
 class Endpoint(Part):
     """What the endpoints did, over all NPUs."""
 
     memory_read_bytes: Amount = None
+    """Bytes of main memory that communication reads."""
     memory_write_bytes: Amount = None
+    """Bytes of main memory that communication writes."""
     loaded_bytes: Amount = None
+    """Bytes from main memory into the SRAM of engines."""
     sent_bytes: Amount = None
+    """Payload that NPUs put into the network for themselves."""
     sent_by_switches_bytes: Amount = None
+    """Sums and copies that switches sent."""
     transit_bytes: Amount = None
+    """Payload that NPUs forwarded for others."""
     fsms: Count = None
+    """State machines of an ACE."""
     fsm_peak: Count = None
+    """How many of them were busy at once, at most."""
     resources: list[Resource] = []
+    """Each resource of the endpoints."""
     phases: list[Phase] = []
+    """State machines by phase."""
     partitions: list[Partition] = []
+    """Partitions of the memory of engines or switches."""
     breakdown: Breakdown | None = None
+    """Where chunks and messages spent their time."""
 
 
 class CostModel(Part):
     """What an ACE costs, as synthesised."""
 
     of: str | None = None
+    """What the numbers are of."""
     technology_nm: Amount = None
+    """The technology of the synthesis."""
     area_um2: Amount = None
+    """Area of one engine."""
     power_w: Amount = None
+    """Power of one engine."""
     energy_per_iteration_j: Amount = None
+    """Power times the time of an iteration, an upper bound."""
     energy_per_collective_j: Amount = None
+    """Power times the time of the collective, an upper bound."""
     energy_means: str | None = None
+    """What the energy counts."""
     iterations_per_s_per_mm2: Amount = None
+    """Iterations per second and square millimetre of the engine."""
     collectives_per_s_per_mm2: Amount = None
+    """Collectives per second and square millimetre of the engine."""
 
 
 class Hardware(Part):
     """What the NPUs are."""
 
     npu: str | None = None
+    """What the NPU is called."""
     gpu: str | None = None
     """As `npu.gpu` has it; null for what is no GPU that is known by name."""
     stated: list[str] = []
@@ -196,10 +263,15 @@ class Hardware(Part):
     peak_flops_per_s: Amount = None
     """Without sparsity; null where no time follows from it."""
     sms: Count = None
+    """Streaming multiprocessors."""
     clock_hz: Count = None
+    """Their clock."""
     memory_bandwidth_bytes_per_s: Amount = None
+    """Bandwidth of main memory."""
     memory_bytes: Amount = None
+    """Size of main memory."""
     bus_bytes_per_s: Amount = None
+    """Bus between the NPU and its fabric interface, each direction."""
     description: str | None = None
     """All of it in a line."""
 
@@ -208,23 +280,34 @@ class NpuClass(Part):
     """What the NPUs of a class did over all iterations, as the slowest of them has it. Times add up to `total_s`."""
 
     name: str
+    """The name of the class."""
     npus: Count = None
+    """Its NPUs."""
     npu: Count = None
     """The NPU whose times these are."""
     total_s: Amount = None
+    """Length of the run on its slowest NPU."""
     compute_s: Amount = None
+    """Time that its main stream was busy."""
     exposed_s: Amount = None
+    """Time that it waited for communication."""
     bubble_s: Amount = None
+    """Time that it waited for messages of other classes."""
     background_wait_s: Amount = None
+    """Time that it waited for its background stream."""
     drain_s: Amount = None
+    """Time after its last kernel."""
 
 
 class Job(Part):
     """A job among several."""
 
     name: str
+    """The name of the job."""
     iterations: Count = None
+    """Its training iterations."""
     iteration_time_s: Amount = None
+    """Length of one of them."""
     iteration_time_alone_s: Amount = None
     """With the NPUs of the other jobs idle."""
     slowdown: Amount = None
@@ -235,6 +318,7 @@ class Run(Part):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
     name: Name
+    """The variant."""
     iterations: Count = None
     """Iterations of the training loop, of which a collective on its own has none."""
     iteration_time_s: Amount = None
@@ -252,29 +336,45 @@ class Run(Part):
     collective: str | None = None
     """Of a collective on its own, which; what follows is as nccl-tests counts it."""
     root: Count = None
+    """The rank of the root, of a collective that has one."""
     ranks: Count = None
+    """NPUs of a group."""
     groups: list[str] | None = None
+    """Groups that run the collective side by side."""
     time_s: Amount = None
+    """Time of the collective."""
     size_bytes: Amount = None
+    """Size of the collective, as nccl-tests counts it."""
     size_means: str | None = None
+    """What the size counts."""
     algorithm_bandwidth_bytes_per_s: Amount = None
+    """The size over the time."""
     bus_bandwidth_bytes_per_s: Amount = None
+    """Algorithm bandwidth times the factor of nccl-tests for the collective."""
     lower_bound_s: Amount = None
     """What no schedule on the fabric can beat."""
     lower_bound_by: str | None = None
+    """Why no schedule can be faster than the lower bound."""
     efficiency: Amount = None
     """The lower bound over the time."""
     total_time_s: Amount = None
+    """Length of the run."""
     compute_time_s: Amount = None
     """Over all iterations."""
     compute_time_alone_s: Amount = None
+    """Compute time as it would be without communication beside it."""
     exposed_comm_s: Amount = None
     """Exposed communication over all iterations."""
     exposed_comm_share: Amount = None
+    """Share of the total time that compute waited for communication."""
     drain_s: Amount = None
+    """Time after the last kernel, with `training.tail: drain`."""
     background_compute_time_s: Amount = None
+    """Time that the background stream was busy."""
     background_compute_time_alone_s: Amount = None
+    """The same as it would be with nothing beside it."""
     background_wait_s: Amount = None
+    """Time that the main stream waited for the background stream."""
     bubble_s: Amount = None
     """Waits for messages of other classes of NPUs, over all iterations."""
     classes: list[NpuClass] = []
@@ -282,58 +382,84 @@ class Run(Part):
     jobs: list[Job] = []
     """Of several jobs, how long each takes beside the others and alone."""
     exposed_by_collective: list[Exposure] = []
+    """The collectives that compute waited for, and how long."""
     engine_utilisation_forward: Amount = None
+    """Share of the forward passes in which an ACE held a chunk."""
     engine_utilisation_backward: Amount = None
+    """Share of the back-propagations in which an ACE held a chunk."""
     npus: Count = None
+    """NPUs of the machine."""
     npu: Count = None
     """The NPU whose times these are."""
     hardware: Hardware | None = None
+    """The NPU as hardware."""
     topology: str | None = None
+    """The topology, as text."""
     link_classes: list[str] | None = None
+    """Classes of links, such as NVLink and PCIe, and what they carried."""
     algorithm: str | None = None
+    """How ranks worked together."""
     steps: Count = None
+    """Steps of a chunk."""
     chunks: Count = None
+    """Chunks that an NPU has, over all its collectives."""
     network: Network | None = None
+    """What the network carried."""
     endpoint: Endpoint | None = None
+    """What endpoints did."""
     cost_model: CostModel | None = None
+    """What an engine costs."""
     fidelity: Fidelity | None = None
+    """How finely was simulated."""
     warnings: list[str] = []
+    """What to know before using the numbers."""
 
 
 class Failure(Part):
     """A variant whose simulation failed."""
 
     name: str
+    """The variant."""
     message: str
+    """Why it failed."""
 
 
 class Cost(Part):
     """What the computation took on the machine: all that differs between two runs of the same input."""
 
     wall_time_s: Amount = None
+    """Time that passed."""
     cpu_time_s: Amount = None
     """Of the engine alone."""
     peak_rss_bytes: Count = None
+    """The most memory that the process held."""
     events: Count = None
+    """Events of the engine."""
     packet_hops: Count = None
+    """Packets on all links, counted once for each link that they cross."""
 
 
 class RunDocument(Part):
     """What `syncline run --json` prints, and `summary.json` of a run directory."""
 
     schema_version: Annotated[int, Field(ge=1)]
+    """The version of the form of the document."""
     version: str | None = None
     """The version of Syncline that simulated."""
     status: Status
     """`partial`: a simulation failed, or the run was interrupted."""
     seed: Count = None
+    """The seed of what is random."""
     assumptions: list[str] = []
     """What was filled in."""
     warnings: list[str] = []
+    """What to know before using the numbers."""
     fidelity: Fidelity | None = None
     """What all runs have in common."""
     name: str | None = None
+    """The name of the experiment."""
     description: str | None = None
+    """The description of the experiment."""
     baseline: str | None = None
     """The variant that speed-ups are over."""
     ideal: str | None = None
@@ -341,19 +467,28 @@ class RunDocument(Part):
     runs: list[Run]
     """The variants in the order of the file."""
     failed: list[Failure] = []
+    """Variants whose simulations failed."""
     cost: Cost | None = None
+    """What the computation took."""
 
 
 class Manifest(Part):
     """`manifest.json` of a run directory."""
 
     schema_version: Annotated[int, Field(ge=1)] = SCHEMA_VERSION
+    """The version of the form of the document."""
     kind: Literal["syncline run"]
+    """What the directory holds."""
     version: str | None = None
+    """The version of Syncline that wrote it."""
     status: Status
+    """Whether all of the run is there."""
     name: str | None = None
+    """The name of the experiment."""
     config_hash: str | None = None
+    """A hash of the complete experiment."""
     seed: Count = None
+    """The seed of what is random."""
     command: str = ""
     """The command that reproduces the run."""
     variants: list[Name]
@@ -364,8 +499,11 @@ class SweepTable(Part):
     """What the table of a sweep says about itself, in its metadata."""
 
     name: str
+    """The name of the sweep."""
     version: str | None = None
+    """The version of Syncline that wrote it."""
     status: Status
+    """Whether all rows are there."""
     axes: list[str]
     """The columns that the sweep varies."""
 

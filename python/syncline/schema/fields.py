@@ -41,7 +41,8 @@ class Accepted:
     """Another form, beside text."""
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        written = {"type": "string", "description": self.text}
+        # The description is that of the field where it has one; the comment stays.
+        written = {"type": "string", "description": self.text, "$comment": self.text}
         return written if self.also is None else {"anyOf": [written, self.also]}
 
 

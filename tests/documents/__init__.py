@@ -1,0 +1,1 @@
+"""Runs what pages of the documentation show: `page` reads them, `shell` runs commands, `run` compares."""
