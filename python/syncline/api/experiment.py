@@ -230,16 +230,19 @@ class Collective(TypedDict, total=False):
     ]
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: str | None
-    """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. 64KiB
-    if neither `chunk` nor `chunks` is given; with ACE then larger, where blocks would be smaller than a
-    packet, and with `packed-trees` the whole, which is cut into slices.
+    """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
+    neither `chunk`, `chunks` nor `inflight` is given, 64KiB or as much more as links need to be busy all the
+    time; with ACE 64KiB, and larger where blocks would be smaller than a packet; with `packed-trees` the
+    whole, which is cut into slices.
     """
     chunks: int | None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
     chunks_of: Mapping[str, int]
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
     inflight: int
-    """The most chunks that an NPU has in flight; an ACE has limits of its own instead."""
+    """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, both
+    are doubled until the links of the fabric can be busy all the time. An ACE has limits of its own instead.
+    """
     inflight_per_dimension: int | None
     """The most chunks that an NPU has in any phase along a dimension, those of all its communicators together; not
     limited if it is left out. With 1, chunks go through each phase one after the other, in the order in which
@@ -573,6 +576,28 @@ class ModelWorkload(TypedDict, total=False):
     """
     sequence: int | None
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
+
+
+class NcclEndpoint(TypedDict, total=False):
+    """Collectives cost what NCCL takes on the machine, as `syncline bench` predicts it: launch, protocol, channels,
+    and the share of its links that it reaches. They go one after the other in a communicator; several
+    communicators share links.
+    """
+
+    kind: Literal["nccl"]
+    """Which endpoint model."""
+    software: str | None
+    """The constants: a class of machines that comes with the package, or a file of `syncline calibrate`, beside the
+    experiment file; by default the class of the machine.
+    """
+    algorithm: Literal["auto", "ring", "tree", "nvls"]
+    """The algorithm of NCCL whose time an all-reduce takes, as `NCCL_ALGO` has it; `auto`: the one that NCCL chooses
+    for its size. What is simulated are messages of `collective.algorithm`, scaled to it.
+    """
+    comm_sms: int
+    """SMs that compute does not have while it overlaps with communication: the channels of NCCL's kernels. By
+    default none, since how many are busy depends on what runs.
+    """
 
 
 class Npu(TypedDict, total=False):
@@ -1005,12 +1030,13 @@ class Variant(TypedDict, total=False):
     """The training loop; there is none with a single collective."""
     collective: Collective
     endpoint: (
-        Literal["ideal", "streams"]
+        Literal["ideal", "streams", "nccl"]
         | IdealEndpoint
         | BaselineEndpoint
         | AceEndpoint
         | SwitchOffloadEndpoint
         | StreamsEndpoint
+        | NcclEndpoint
     )
     """What a message costs at an NPU."""
     fold: Literal["auto", "on", "off"]
@@ -1109,12 +1135,13 @@ class Experiment:
         parallel: Parallel | None = None,
         training: Training | None = None,
         collective: Collective | None = None,
-        endpoint: Literal["ideal", "streams"]
+        endpoint: Literal["ideal", "streams", "nccl"]
         | IdealEndpoint
         | BaselineEndpoint
         | AceEndpoint
         | SwitchOffloadEndpoint
         | StreamsEndpoint
+        | NcclEndpoint
         | None = None,
         calibration: Mapping[str, Calibration] | None = None,
         fold: Literal["auto", "on", "off"] | None = None,
