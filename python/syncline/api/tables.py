@@ -53,8 +53,10 @@ class Table:
         return {field.name: _decoded(field.metadata) for field in self._arrow.schema}
 
     def to_arrow(self) -> pa.Table:
-        """The table as it is; nothing is copied."""
-        return self._arrow
+        """The table as it is; nothing is copied. Columns that have been renamed are there under both names."""
+        from syncline import deprecations
+
+        return deprecations.with_old_columns(self._arrow)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a data frame of pandas, a row of the table in each row.
@@ -62,14 +64,14 @@ class Table:
         Raises [`ImportError`] where pandas is not installed: Syncline does not need it.
         """
         _needed("pandas", "to_pandas")
-        return self._arrow.to_pandas()
+        return self.to_arrow().to_pandas()
 
     def to_polars(self) -> polars.DataFrame:
         """The table as a data frame of Polars, a row of the table in each row.
 
         Raises [`ImportError`] where Polars is not installed: Syncline does not need it.
         """
-        return _needed("polars", "to_polars").from_arrow(self._arrow)
+        return _needed("polars", "to_polars").from_arrow(self.to_arrow())
 
 
 def of_entries(name: str, entries: Sequence[Mapping[str, Any]], meanings: Mapping[str, str] | None = None) -> Table:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from syncline import document
+from syncline import deprecations, document
 from syncline.document import Mapping, Node, Origin, Scalar, Sequence
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 
@@ -88,6 +88,7 @@ def expand(section: str, node: Node) -> Node:
 def apply(root: Mapping, override: Override) -> None:
     """Puts the value of an override into the tree. Raises [`InputError`] where the path leads nowhere."""
     at: Node = root
+    override = deprecations.override(override)
     if override.path[0] == "variants" and "variants" not in root.entries:
         accepted = f"{'.'.join(override.path[2:]) or 'a path'}=VALUE, for all that the file describes"
         raise InputError([override.value.origin.problem("the file has no variants", None, accepted)])
