@@ -79,7 +79,7 @@ def _members(what: type) -> list[str]:
     names = {name for base in mine for name in (*vars(base), *inspect.get_annotations(base))}
     for base in mine:
         if "__init__" in vars(base) and "__dataclass_fields__" not in vars(base):
-            names |= set(re.findall(r"self\.([a-z]\w*)(?:: [^=\n]+)? = ", inspect.getsource(base.__init__)))
+            names |= set(re.findall(r"self\.([a-z]\w*)(?:: [^=\n]+)? = ", inspect.getsource(vars(base)["__init__"])))
     shown = []
     for name in sorted(name for name in names if not name.startswith("_")):
         member = inspect.getattr_static(what, name, None)
@@ -92,7 +92,7 @@ def _commands() -> Iterator[str]:
 
 
 def _command(path: str, command: Any) -> Iterator[str]:
-    words = []
+    words: list[str] = []
     for parameter in command.params:
         flags = [*parameter.opts, *parameter.secondary_opts]
         if parameter.param_type_name == "argument":

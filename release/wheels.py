@@ -1,4 +1,4 @@
-"""Builds a source distribution and wheels into a folder: `python packaging/wheels.py dist`.
+"""Builds a source distribution and wheels into a folder: `python release/wheels.py dist`.
 
 Everything is built from the unpacked source distribution, so that a wheel has nothing of a checkout that users of the
 sources do not get. Zig links against the libraries of an old glibc, whichever this computer has. Wheels for Linux have
@@ -119,8 +119,9 @@ def built(sources: Path, target: Target, folder: Path) -> Path:
     library.unlink(missing_ok=True)
     if target.has_library:
         triple = target.triple + target.glibc
-        line = ("cargo-zigbuild", "build", "--release", "--locked", "-p", "syncline-nccl", "--target", triple)
-        run(*line, cwd=sources, environment=environment | {"CARGO_PROFILE_RELEASE_STRIP": "symbols"})
+        stripped = environment | {"CARGO_PROFILE_RELEASE_STRIP": "symbols"}
+        cargo = ("cargo-zigbuild", "build", "--release", "--locked")
+        run(*cargo, "-p", "syncline-nccl", "--target", triple, cwd=sources, environment=stripped)
         shutil.copy(sources.parent / "target" / target.triple / "release" / LIBRARY, library)
     line = ("maturin", "build", "--release", "--locked", "--zig", "--target", target.triple, "--out", str(folder))
     tag = () if target.compatibility is None else ("--compatibility", target.compatibility)
