@@ -69,6 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing:
         parser.error(f"{', '.join(missing)}: not on the PATH; `make wheels` installs what is not Rust's")
     folder.mkdir(parents=True, exist_ok=True)
+    for older in (*folder.glob("syncline-*.whl"), *folder.glob("syncline-*.tar.gz")):
+        older.unlink()  # the folder has what was built of the same sources
     sources, source_distribution = unpacked(folder)
     installed = output("rustup", "target", "list", "--installed").split()
     rows = [(source_distribution.name, "")]
@@ -98,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def unpacked(folder: Path) -> tuple[Path, Path]:
     """The source distribution, built into `folder`, and where it was unpacked."""
     run("maturin", "sdist", "--out", str(folder), cwd=ROOT)
-    archive = max(folder.glob("syncline-*.tar.gz"), key=lambda path: path.stat().st_mtime)
+    (archive,) = folder.glob("syncline-*.tar.gz")
     place = Path(os.environ.get("CARGO_TARGET_DIR") or ROOT / "target").resolve() / "wheels"
     sources = place / archive.name.removesuffix(".tar.gz")
     shutil.rmtree(sources, ignore_errors=True)
@@ -125,11 +127,10 @@ def built(sources: Path, target: Target, folder: Path) -> Path:
         shutil.copy(sources.parent / "target" / target.triple / "release" / LIBRARY, library)
     line = ("maturin", "build", "--release", "--locked", "--zig", "--target", target.triple, "--out", str(folder))
     tag = () if target.compatibility is None else ("--compatibility", target.compatibility)
-    before = set(folder.glob("*.whl"))
-    began = time.time()
+    before = set(folder.glob("syncline-*.whl"))
     run(*line, *tag, cwd=sources, environment=environment)
-    made = [wheel for wheel in folder.glob("*.whl") if wheel not in before or wheel.stat().st_mtime >= began - 1]
-    return max(made, key=lambda wheel: wheel.stat().st_mtime)
+    (made,) = set(folder.glob("syncline-*.whl")) - before
+    return made
 
 
 def without_paths(sources: Path) -> list[str]:

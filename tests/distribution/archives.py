@@ -30,7 +30,15 @@ MANYLINUX: Final = {"manylinux2014": (2, 17), "manylinux_2_28": (2, 28)}
 """The oldest glibc of tags (PEP 599 and 600)."""
 ALWAYS_THERE: Final = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "libgcc_s.so.1"}
 """Of the libraries that these tags permit, those that are used, beside the loader."""
-PRIVATE: Final = {"_Py_Dealloc", "_Py_NoneStruct", "_Py_TrueStruct", "_Py_FalseStruct", "_Py_NotImplementedStruct"}
+PRIVATE: Final = {
+    "_Py_IncRef",
+    "_Py_DecRef",
+    "_Py_Dealloc",
+    "_Py_NoneStruct",
+    "_Py_TrueStruct",
+    "_Py_FalseStruct",
+    "_Py_NotImplementedStruct",
+}
 """Names with an underscore that belong to the stable ABI all the same (behind its macros)."""
 SMALLEST: Final = 400_000
 """An engine is larger than so many bytes; a wheel is not larger than `LARGEST`."""
