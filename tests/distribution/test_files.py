@@ -187,3 +187,16 @@ def test_the_versions_of_tools_for_wheels_are_those_of_the_project() -> None:
     files = ("requirements.txt", "requirements-wheels.txt")
     pinned = [dict(re.findall(r"^([\w-]+)==(\S+)$", (ROOT / name).read_text(), re.MULTILINE)) for name in files]
     assert pinned[1]["maturin"] == pinned[0]["maturin"]
+
+
+def test_the_page_on_installing_says_what_the_packages_need() -> None:
+    page = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
+    project = archives.project_table()
+    builder = (ROOT / "release" / "wheels.py").read_text(encoding="utf-8")
+    glibc = re.findall(r'^GLIBC: Final = "(.*)"$', builder, re.MULTILINE)[0]
+    rust = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+    for said in (f"Python {project['requires-python'].removeprefix('>=')}", f"glibc {glibc}", f"Rust {rust}"):
+        assert said in page
+    assert tuple(map(int, glibc.split("."))) == archives.MANYLINUX["manylinux2014"]
+    for extra in project["optional-dependencies"]:
+        assert re.search(rf"\b{extra}\b", page), extra
