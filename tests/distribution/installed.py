@@ -24,7 +24,6 @@ run.save("saved")
 assert syncline.read("saved").document == run.document
 print(json.dumps([syncline.__version__, str(pathlib.Path(syncline.__file__).parent), syncline.Table.__module__]))
 """
-TYPED: Final = "import syncline\nreveal_type(syncline.run)\n"
 
 
 class Installation:
