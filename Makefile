@@ -3,6 +3,8 @@
 # make test-torch     the tests that need PyTorch, with a Python that has it: PYTHON_TORCH, of the same version as .venv
 # make test-sanitize  the collective library with the address sanitizer, which needs a nightly Rust
 # make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
+# make wheels         a source distribution and wheels in dist/, the one for this computer checked, others untested;
+#                     10 minutes for each target (make test packs and tests what is built already)
 # make fuzz           hostile input for every command: CASES of them, made from SEED; writes tests/fuzz/record.json
 # make bench          speed of the engine
 # make docs           builds the site of the documentation: site/index.html, which can be read offline
@@ -27,10 +29,12 @@ LIBRARY_SOURCES := Cargo.toml Cargo.lock $(filter crates/core/% crates/topology/
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 PYTHON_TORCH ?= python3
+WHEELS := .venv-wheels
+TARGETS ?=
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch test-sanitize library fuzz bench docs docs-check reference picture validation reproduction tools
+.PHONY: demo test test-torch test-sanitize library wheels fuzz bench docs docs-check reference picture validation reproduction tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -71,6 +75,17 @@ fuzz: $(VENV)/.engine
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --record
 
 library: $(LIBRARY)
+
+# For other computers: `make wheels TARGETS=aarch64-apple-darwin`, after `rustup target add` of the same. What is for this
+# one is checked with the packages of .venv.
+wheels: $(WHEELS)/.packages $(VENV)/.packages
+	PATH=$(CURDIR)/$(WHEELS)/bin:$$PATH $(WHEELS)/bin/python release/wheels.py dist $(TARGETS:%=--only %)
+	$(BIN)/python -m tests.distribution dist
+
+$(WHEELS)/.packages: requirements-wheels.txt | tools
+	$(PYTHON) -m venv $(WHEELS)
+	$(WHEELS)/bin/pip install --quiet --disable-pip-version-check -r requirements-wheels.txt
+	@touch $@
 
 bench: $(VENV)/.engine
 	cargo bench --workspace
@@ -114,10 +129,11 @@ $(VENV)/.packages: requirements.txt | tools
 	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
 	@touch $@
 
-# The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale.
+# The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale. How it
+# was built is kept, so that a test can pack it into a wheel without building it anew.
 $(VENV)/.engine: $(VENV)/.packages $(RUST_SOURCES) | tools
 	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
-	@touch $@
+	@env | LC_ALL=C sort | grep -E '^(CARGO_|RUSTFLAGS=)' > $@ || true
 
 # The collective library knows nothing of Python. It is put where the package looks for it.
 $(LIBRARY): $(LIBRARY_SOURCES) | tools

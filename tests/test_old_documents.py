@@ -25,12 +25,55 @@ def test_every_version_has_samples() -> None:
 @pytest.mark.parametrize("version", [folder.name for folder in sorted(SAMPLES.iterdir())])
 def test_is_read(version: str, tmp_path: Path, syncline_command: Command) -> None:
     shutil.copytree(SAMPLES / version, tmp_path, dirs_exist_ok=True)
-    for name in ("run", "sweep.parquet"):
+    for name in ("run", "complete", "sweep.parquet"):
         ended = syncline_command("report", str(tmp_path / name))
         assert ended.status == 0, ended.err
     run = syncline.read(tmp_path / "run")
     assert run.finished == ["small"]
     assert run.systems["small"].iteration_time_s == pytest.approx(0.005745170921)
+
+
+@pytest.mark.parametrize("version", [folder.name for folder in sorted(SAMPLES.iterdir())])
+def test_is_compared_and_explained(version: str, tmp_path: Path, syncline_command: Command) -> None:
+    """Numbers of any two runs are compared, whichever files are left; a run with its experiment is explained."""
+    shutil.copytree(SAMPLES / version, tmp_path, dirs_exist_ok=True)
+    complete, run = str(tmp_path / "complete"), str(tmp_path / "run")
+    ended = syncline_command("diff", complete, run, "--system", "SMs=small", "--json")
+    assert ended.status == 0, ended.err
+    (pair,) = json.loads(ended.out)["pairs"]
+    assert sum(step["delta_ps"] for step in pair["steps"]) == pair["b_ps"] - pair["a_ps"]
+    assert syncline.diff(complete, complete).pairs[0].delta_ps == 0
+    ended = syncline_command("explain", complete, "--no-what-if", "--json")
+    assert ended.status == 0, ended.err
+    (system,) = json.loads(ended.out)["systems"]
+    assert sum(part["ps"] for part in system["critical_path"]) == pair["a_ps"]
+    read = syncline.read(complete)
+    assert len(read.systems["SMs"].tables["layers"]) > 0
+    ended = syncline_command("explain", run, "--no-what-if")
+    assert ended.status == 2
+    assert "the experiment of this run is missing, without which it cannot be explained" in ended.err
+    ended = syncline_command("report", complete, run)
+    assert ended.status == 0, ended.err
+
+
+@pytest.mark.parametrize("version", [folder.name for folder in sorted(SAMPLES.iterdir())])
+def test_its_experiment_is_still_legal(version: str, syncline_command: Command) -> None:
+    """Keys that were renamed since have their old names in `syncline.deprecations`, for as long as is promised."""
+    ended = syncline_command("check", str(SAMPLES / version / "complete" / "experiment.resolved.yaml"))
+    assert ended.status == 0, ended.err
+
+
+def test_an_experiment_that_is_no_longer_legal_does_not_keep_numbers_from_being_compared(
+    tmp_path: Path, syncline_command: Command
+) -> None:
+    shutil.copytree(SAMPLES / "1" / "complete", tmp_path / "old")
+    file = tmp_path / "old" / "experiment.resolved.yaml"
+    file.write_text(file.read_text() + "colour: blue\n")
+    assert syncline_command("diff", str(tmp_path / "old"), str(tmp_path / "old")).status == 0
+    assert syncline_command("report", str(tmp_path / "old")).status == 0
+    ended = syncline_command("explain", str(tmp_path / "old"))
+    assert ended.status == 2
+    assert "colour: this key is not known" in ended.err
 
 
 def test_a_newer_form_is_refused(tmp_path: Path, syncline_command: Command) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,8 +22,8 @@ from syncline.schema.load import load_file
 from syncline.searches import file as searches
 from syncline.topology import Topology
 
-MOST_LISTED: Final = 100
-"""Nodes or links that a snapshot has one by one."""
+MOST_SHOWN: Final = 400
+"""Characters of a value that a snapshot has as they are."""
 
 
 def test_plain_scalars_mean_what_they_look_like() -> None:
@@ -42,26 +43,30 @@ def test_plain_scalars_mean_what_they_look_like() -> None:
     }
 
 
-def _shortened(spec: dict[str, Any]) -> dict[str, Any]:
-    """A description with a digest in the place of long lists of nodes and links."""
-
-    def digest(value: Any) -> Any:
-        if not isinstance(value, list) or len(value) <= MOST_LISTED:
-            return value
-        return f"{len(value)} with the digest {hashlib.sha256(json.dumps(value).encode()).hexdigest()}"
-
-    fabric = {name: digest(value) for name, value in spec["fabric"].items()}
-    job = dict(spec["job"])
-    if "workload" in job:
-        job["workload"] = {name: _hashed(value) for name, value in job["workload"].items()}
-    return {name: digest(value) for name, value in (spec | {"job": job}).items()} | {"fabric": fabric}
+def _flat(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """The fields of a description, each on a line; long lists and the layers of models as a digest."""
+    if isinstance(value, dict) and value and not path.startswith("job.workload."):
+        for key, below in value.items():
+            yield from _flat(below, f"{path}.{key}" if path else key)
+        return
+    text = json.dumps(value)
+    if len(text) > MOST_SHOWN:
+        digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+        text = f"{len(value)} entries, {len(text)} characters, sha256 {digest}"
+    yield path, text
 
 
-def _hashed(value: object) -> object:
-    """Layers of models as a hash."""
-    if not isinstance(value, list | dict):
-        return value
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+def _lines(specs: dict[str, dict[str, Any]]) -> list[str]:
+    """Descriptions of variants: the first in full, and of the others what differs from it."""
+    found: list[str] = []
+    first: dict[str, str] = {}
+    for name, spec in specs.items():
+        fields = dict(_flat(spec))
+        first = first or fields
+        found.append(f"{name}:")
+        found += [f"  {path} = {text}" for path, text in fields.items() if fields is first or first.get(path) != text]
+        found += [f"  {path} is not there" for path in first if path not in fields]
+    return found
 
 
 @pytest.mark.parametrize("name", studies.names())
@@ -69,7 +74,7 @@ def test_packaged_studies_are_legal_and_keep_what_they_tell_the_engine(name: str
     path, label = studies.find(name)
     variants = load_file(path, label).variants
     specs = {v.name: engine.specification(v.experiment, v.astra_text and "...") for v in variants}
-    assert json.dumps({variant: _shortened(spec) for variant, spec in specs.items()}, indent=1) == snapshot
+    assert _lines(specs) == snapshot
     assert assumptions.of(variants) == snapshot
 
 

@@ -129,6 +129,9 @@ _MODULES = {
 }
 """The module of each public name; none of them is the name of a module of the package."""
 
+_RENAMED: dict[str, tuple[str, str]] = {}
+"""Old names, with the new one and the version in which the old one no longer works (`syncline.deprecations`)."""
+
 
 def __getattr__(name: str) -> Any:
     """Looks public names up when they are asked for."""
@@ -147,6 +150,12 @@ def __getattr__(name: str) -> Any:
             from syncline import _core
 
             return _core.version()
+    if name in _RENAMED:
+        from syncline.deprecations import Renamed, warn
+
+        renamed = Renamed(*_RENAMED[name])
+        warn("the name", f"syncline.{name}", renamed)
+        return __getattr__(renamed.new)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

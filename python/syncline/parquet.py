@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from syncline import facts, inputs
+from syncline import deprecations, facts, inputs
 from syncline.errors import InputError, Problem, one_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def read(path: Path, label: str) -> pa.Table:
         problems = [problem for name in table.column_names for problem in _of_column(table, name, label)]
     if problems:
         raise InputError(problems)
-    return table
+    return deprecations.with_new_columns(table)
 
 
 def metadata(path: Path) -> dict[bytes, bytes]:
@@ -65,6 +65,7 @@ def content(table: pa.Table, suffix: str) -> bytes:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
+    table = deprecations.with_old_columns(table)
     if suffix == ".csv":
         pa.csv.write_csv(table, sink)
     else:

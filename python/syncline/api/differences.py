@@ -132,6 +132,7 @@ def diff(
             [pair[number] for pair in wanted],
             ARGUMENTS,
             watch=watch_of(progress),
+            numbers_only=True,
         )
         for number, source in enumerate(sides)
     )

@@ -15,7 +15,7 @@ from syncline.api.arguments import Settings, Spelling
 from syncline.api.reruns import Base, Planned
 from syncline.api.simulate import Read, Warn
 from syncline.engine import Result
-from syncline.errors import InputError, SimulationFailedError, did_you_mean, one_of
+from syncline.errors import InputError, Problem, SimulationFailedError, did_you_mean, one_of
 from syncline.estimate import NOTICED_S
 from syncline.reasons import answer, entries, limits
 from syncline.reasons.answer import Reasons
@@ -68,8 +68,12 @@ class Explained:
     is_complete: bool
 
 
-def of_directory(directory: Path, systems: Sequence[str], spelling: Spelling, settings: Settings) -> Subject:
-    """A run that was written into a directory. Raises [`InputError`]."""
+def of_directory(
+    directory: Path, systems: Sequence[str], spelling: Spelling, settings: Settings, *, numbers_only: bool = False
+) -> Subject:
+    """A run that was written into a directory. With `numbers_only`, its experiment is not needed, which an older
+    version may have written with fields that are gone, or which may be missing. Raises [`InputError`].
+    """
     if settings.problems:
         raise InputError(settings.problems)
     if settings.overrides or settings.forced:
@@ -86,8 +90,14 @@ def of_directory(directory: Path, systems: Sequence[str], spelling: Spelling, se
     chosen = _chosen(list(entries), systems, spelling)
     seed = int(document.get("seed") or 0)
     settings = replace(settings, seed=seed)
-    study = settings.loaded(read)
-    known = [variant.name for variant in study.variants]
+    if numbers_only:
+        study = Study(str(document.get("name") or ""), "", ())
+    elif path.is_file():
+        study = settings.loaded(read)
+    else:
+        message = "the experiment of this run is missing, without which it cannot be explained"
+        raise InputError([Problem(str(path), None, "", None, message, "the directory of a run with all its files")])
+    known = list(entries) if numbers_only else [variant.name for variant in study.variants]
     if missing := [name for name in chosen if name not in known]:
         message = f"{path} has no variant of this name"
         raise InputError([spelling.problem("system", name, message, one_of(known)) for name in missing])

@@ -171,8 +171,9 @@ def subject_of(
     *,
     watch: Watch | None = None,
     warn: Warn | None = None,
+    numbers_only: bool = False,
 ) -> Subject:
-    """What is to be explained. Raises as [`explain`]."""
+    """What is to be explained or, with `numbers_only`, compared. Raises as [`explain`]."""
     if isinstance(source, Run):
         if source.directory is None:
             message = "this run is in no directory, where its experiment is kept"
@@ -180,7 +181,7 @@ def subject_of(
         source = source.directory
     if isinstance(source, str | os.PathLike) and rundir.is_run(Path(source)):
         with of_directory("source"):
-            return explaining.of_directory(Path(source), systems, spelling, settings)
+            return explaining.of_directory(Path(source), systems, spelling, settings, numbers_only=numbers_only)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else sources.LABEL + ".yaml"
     return explaining.of_experiment(
         lambda overrides, forced: sources.read(source, overrides, forced),

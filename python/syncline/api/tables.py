@@ -53,8 +53,10 @@ class Table:
         return {field.name: _decoded(field.metadata) for field in self._arrow.schema}
 
     def to_arrow(self) -> pa.Table:
-        """The table as it is; nothing is copied."""
-        return self._arrow
+        """The table as it is; nothing is copied. Columns that have been renamed are there under both names."""
+        from syncline import deprecations
+
+        return deprecations.with_old_columns(self._arrow)
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a data frame of pandas, a row of the table in each row.
@@ -62,7 +64,7 @@ class Table:
         Raises [`ImportError`] where pandas is not installed: Syncline does not need it.
         """
         _needed("pandas", "to_pandas")
-        frame: pandas.DataFrame = self._arrow.to_pandas()
+        frame: pandas.DataFrame = self.to_arrow().to_pandas()
         return frame
 
     def to_polars(self) -> polars.DataFrame:
@@ -70,7 +72,7 @@ class Table:
 
         Raises [`ImportError`] where Polars is not installed: Syncline does not need it.
         """
-        frame: polars.DataFrame = _needed("polars", "to_polars").from_arrow(self._arrow)
+        frame: polars.DataFrame = _needed("polars", "to_polars").from_arrow(self.to_arrow())
         return frame
 
 

@@ -10,11 +10,11 @@ import functools
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 import typer
 
-from syncline import interrupts
+from syncline import deprecations, interrupts
 from syncline.binding import EngineUnusableError
 from syncline.cli import (
     bench,
@@ -44,6 +44,7 @@ from syncline.cli import (
 )
 from syncline.errors import InputError, SimulationFailedError
 
+QUIET: Final = frozenset({"-q", "--quiet"})
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
 
 EXAMPLES = """Simulates distributed training: how long an iteration takes on a fabric, and why.
@@ -171,12 +172,22 @@ def command() -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns the exit status."""
     as_json = "--json" in arguments
+    held: list[str] | None = [] if as_json else None
+    with deprecations.on_terminal(quiet=not QUIET.isdisjoint(arguments), held=held):
+        status = _run(arguments, as_json=as_json)
+    if status != WRONG_INPUT:  # what is wrong is one document, with nothing beside it
+        for message in held or ():
+            print(f"warning: {message}", file=sys.stderr)
+    return status
+
+
+def _run(arguments: Sequence[str], *, as_json: bool) -> int:
     whole = command()
     try:
         if completion.is_asked():
             return completion.answer(whole)
         # Not `app(...)`: that ends an interrupted command without a word.
-        with whole.make_context(whole.name, list(arguments)) as context:
+        with whole.make_context(whole.name, deprecations.options(whole, arguments)) as context:
             return int(whole.invoke(context) or DONE)
     except typer.Exit as done:
         return done.exit_code

@@ -68,6 +68,7 @@ def diff(
             differences.wanted_of(names, side),
             watch,
             None,
+            numbers_only=True,
         )
         for side, source in enumerate((a, b))
     )

@@ -91,9 +91,11 @@ def subject_of(
     systems: Any,
     watch: Watch | None,
     warn: Warn | None,
+    *,
+    numbers_only: bool = False,
 ) -> Subject:
-    """The run of a directory, or of an experiment that is simulated for this; `argument` is what gives it. Raises
-    [`InputError`] with everything that is wrong.
+    """The run of a directory, or of an experiment that is simulated for this; `argument` is what gives it. With
+    `numbers_only`, a directory need not have its experiment. Raises [`InputError`] with everything that is wrong.
     """
     from dataclasses import replace
     from pathlib import Path
@@ -105,7 +107,7 @@ def subject_of(
     from syncline.schema.load import load_file
 
     if rundir.is_run(Path(source)):
-        return explaining.of_directory(Path(source), systems, FLAGS, settings)
+        return explaining.of_directory(Path(source), systems, FLAGS, settings, numbers_only=numbers_only)
     try:
         path, label = studies.find(source)
     except InputError as error:

@@ -45,7 +45,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from syncline import document, inputs
+from syncline import deprecations, document, inputs
 from syncline.document import Mapping, Node
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
@@ -259,6 +259,8 @@ def of_tree(root: Node, label: str, folder: Path) -> FigureFile:
     if not isinstance(root, Mapping):
         message = "a figure file is a mapping, with the keys name, title and panels"
         raise InputError([root.origin.problem(message, document.plain(root))])
+    if moved := list(deprecations.keys(root, "figure")):
+        raise InputError(moved)
     try:
         figure = Figure.model_validate(document.plain(root))
     except ValidationError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncline import quantities
+from syncline import deprecations, quantities
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError, did_you_mean, one_of, shown
 from syncline.figures.file import UNITS, Cell, FigureFile, Panel, Published
@@ -280,6 +280,7 @@ class _Reading:
     def _column(self, name: str) -> str:
         """The name of a column, which may be given without its unit."""
         known = list(dict.fromkeys(column for table in self.tables for column in table.columns))
+        name = deprecations.column(name)
         if name in known:
             return name
         with_unit = [name + suffix for suffix in SUFFIXES if name + suffix in known]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from syncline import document, inputs
+from syncline import deprecations, document, inputs
 from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
@@ -212,6 +212,7 @@ def load_changed(root: Node, label: str, folder: Path, changes: Changes) -> Stud
     if root.entries.keys() >= SWEEP_KEYS:
         raise InputError([root.origin.problem("this is a sweep: syncline sweep runs it")])
     loading.problems += merge.rivals([*changes.overrides, *changes.forced])
+    loading.problems += deprecations.keys(root, "experiment")
     _with_jobs(root)
     for override in changes.overrides:
         try:
@@ -287,6 +288,7 @@ def _variant_trees(root: Mapping, loading: _Loading) -> Iterator[tuple[str, Mapp
         name = _variant_name(item, seen, loading)
         over = {key: node for key, node in item.entries.items() if key != "name"}
         changed = Mapping(over, item.origin)
+        loading.problems += deprecations.keys(changed, "experiment")
         _with_jobs(changed)
         merged = merge.overlay(base, changed)
         if name:

@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
-from syncline import document, topology
+from syncline import deprecations, document, topology
 from syncline.document import Mapping, Node, Origin, Scalar, Sequence
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 
@@ -88,8 +88,8 @@ def expand(section: str, node: Node) -> Node:
 
 def apply(root: Mapping, override: Override) -> None:
     """Puts the value of an override into the tree. Raises [`InputError`] where the path leads nowhere."""
-    override = _of_the_only_system(root, override)
     at: Node = root
+    override = _of_the_only_system(root, deprecations.override(override))
     sections = (2,) if override.path[0] == "variants" else (0,)
     for depth, key in enumerate(override.path[:-1]):
         if isinstance(at, Mapping):

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import ValidationError
 
-from syncline import document, inputs, quantities
+from syncline import deprecations, document, inputs, quantities
 from syncline.document import Mapping, Node, Scalar
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of
 from syncline.quantities import QuantityError
@@ -102,7 +102,7 @@ def of_tree(root: Node, label: str, folder: Path, overrides: Sequence[Override] 
     if not isinstance(root, Mapping):
         message = "a search file is a mapping: an experiment with the section search"
         raise InputError([root.origin.problem(message, document.plain(root))])
-    problems: list[Problem] = []
+    problems = list(deprecations.keys(root, "search"))
     for override in overrides:
         try:
             merge.apply(root, override)

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import document, inputs, studies
+from syncline import deprecations, document, inputs, studies
 from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.schema import merge
@@ -114,6 +114,7 @@ def of_tree(root: Node, label: str, folder: Path, overrides: Sequence[Override] 
         message = "a sweep file is a mapping, with the keys name, base and axes"
         raise InputError([root.origin.problem(message, document.plain(root))])
     reading = _Reading(root, label, folder)
+    reading.problems += deprecations.keys(root, "sweep")
     for key in root.entries:
         if key not in KEYS:
             reading.refuse(
@@ -256,7 +257,7 @@ def _path(reading: _Reading, text: str, node: Node) -> tuple[str, ...] | None:
     elif parts[0] in FIXED or (parts[0] == "variants" and len(parts) < 3):
         reading.refuse(node, "this cannot be set by a sweep", "the path of a field that is simulated")
     else:
-        return parts
+        return deprecations.path(parts)
     return None
 
 
