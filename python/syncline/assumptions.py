@@ -27,12 +27,13 @@ from syncline.schema.npu import FIGURES
 from syncline.schema.packed import PACKED, Trees
 from syncline.schema.parallel import Optimiser, Overlap
 from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, CollectiveWorkload, ModelWorkload, Training
+from syncline.software import pricing
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "priority", "compute", "strategy", "sequence", "transit"}
-    | {"plan", "gpu", "memory", "precision", "inflight_per_dimension", "loops", "posting", "jitter"}
+    | {"plan", "gpu", "memory", "precision", "software", "inflight_per_dimension", "loops", "posting", "jitter"}
     | {"injection_latency"}
     | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
 )
@@ -79,6 +80,8 @@ def _of_one(variant: Variant) -> Iterator[str]:
     yield from _of_buffers(experiment)
     yield from _meant(variant)
     yield from _of_shares(variant)
+    if experiment.endpoint.is_priced:
+        yield from pricing.assumptions(experiment)
     yield from _of_kernels(experiment)
     for idle in effect.idle(experiment):
         if _is_written(variant, idle):

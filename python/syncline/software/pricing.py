@@ -85,6 +85,16 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
     return specified
 
 
+def assumptions(experiment: Experiment) -> list[str]:
+    """Which constants the times of collectives rest on."""
+    endpoint: Any = experiment.endpoint
+    cluster = platform.cluster_of(experiment.topology)
+    if endpoint.software is not None or cluster is None:
+        return []
+    software = _class(platform.KINDS[cluster.machine.name].software)
+    return [f"endpoint.{text}" for text in software.assumptions()]
+
+
 def _cost(row: Row) -> tuple[int, int]:
     return (row["wire_bytes"], row["launch_ps"])
 
