@@ -65,7 +65,3 @@ class NcclEndpoint(EndpointSection):
     def events(self, of_network: float, messages: int, preview: Preview, packet_bytes: int | None) -> float:
         """Nothing more than those of the network."""
         return of_network
-
-    def meaning_of_nothing(self, name: str) -> str:
-        """Which constants are meant."""
-        return "the class of the machine" if name == "software" else super().meaning_of_nothing(name)
