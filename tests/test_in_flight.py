@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -59,10 +60,33 @@ def test_a_small_collective_is_in_flight_as_a_whole() -> None:
     assert said == "collective: 16 chunks of 256KiB in flight: the largest collective is in flight as a whole (default)"
 
 
-@pytest.mark.parametrize("stated", [{"chunk": "64KiB"}, {"inflight": 16}, {"chunks": 8}])
+@pytest.mark.parametrize("stated", [{"chunk": "64KiB"}, {"chunks": 8}])
 def test_what_is_stated_stays(stated: dict[str, Any]) -> None:
     found = run(FABRIC.format(rate="400GB/s", latency="50us"), "64MB", **stated)
     assert not any("to keep the busiest" in text for text in found.document["assumptions"])
+
+
+def test_a_stated_number_is_kept_and_the_size_follows() -> None:
+    topology = FABRIC.format(rate="100GB/s", latency="5us")
+    sizes = []
+    for number in (8, 16, 64):
+        said = line(run(topology, "1GB", inflight=number))
+        assert int(said.split()[1]) == number
+        sizes.append(quantities.size(said.split()[4]))
+    assert sizes[0] >= sizes[1] > sizes[2]
+
+
+def test_what_was_found_comes_with_a_run_that_is_repeated(tmp_path: Path) -> None:
+    """The resolved experiment of a directory leaves open what was left open, and gives the same run."""
+    experiment = {
+        **{"name": "one", "topology": FABRIC.format(rate="400GB/s", latency="5us"), "network": "flow"},
+        **{"workload": {"collective": "all-reduce", "size": "64MB"}},
+    }
+    first = syncline.run(experiment, out=tmp_path / "first").systems["one"]
+    again = syncline.run(tmp_path / "first" / "experiment.resolved.yaml").systems["one"]
+    assert again.total_time_s == first.total_time_s
+    stated = syncline.run({**experiment, "collective": {"chunk": "64KiB"}}).systems["one"]
+    assert stated.total_time_s > 1.2 * first.total_time_s
 
 
 def test_a_slow_network_and_its_chunks_react_to_the_rate() -> None:
@@ -85,7 +109,7 @@ def test_the_law_on_a_chain_of_known_times() -> None:
         return (1_000_000 + 3 * t) + (chunks - 1) * t, chunks * t
 
     description = '{"collectives": {}, "job": {"bytes": 0}}'
-    found = in_flight._found(description, 2**30, attempt)
+    found = in_flight._found(description, 2**30, None, attempt)
     assert found is not None
     assert (found.inflight, found.chunk) == (16, 128 * 1024)  # 16 t >= 1e6 + 3 t from 77 kB on
     assert not found.whole

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from syncline import facts, runner, trials, tuning
+from syncline import facts, in_flight, runner, trials, tuning
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
@@ -75,7 +75,10 @@ def _settled_variant(variant: Variant, watch: runner.Watch | None) -> Variant:
     if not variant.experiment.has_open_algorithms:
         return variant
     described = variant.experiment.model_dump(mode="json", exclude={"name", "description", "calibration", "output"})
-    key = json.dumps([described, variant.astra_text, variant.experiment.contents, variant.seed, variant.memory_limit])
+    is_open = in_flight.left_open(variant.experiment.collective, variant.experiment.topology.npus)
+    key = json.dumps(
+        [described, is_open, variant.astra_text, variant.experiment.contents, variant.seed, variant.memory_limit]
+    )
     with _lock:
         if key not in _settled:
             _settled[key] = _choose(variant, watch)

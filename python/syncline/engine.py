@@ -597,9 +597,7 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
     others = {"ring-unidirectional": "ring", PACKED: "ring"}
     endpoint = experiment.endpoint
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
-    is_usual = (
-        in_flight.is_left_open(collective.model_fields_set, experiment.topology.npus) and endpoint.has_usual_chunks
-    )
+    is_open = endpoint.has_usual_chunks and in_flight.left_open(collective, experiment.topology.npus)
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:
@@ -609,7 +607,7 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
     chunks_of = {kind: 1 for kind in kinds if programs.is_one_chunk(collective, kind)} | collective.chunks_of
     return {
         **planned.section(collective, kinds),
-        **({in_flight.MARK: True} if is_usual else {}),
+        **({in_flight.MARK: is_open} if is_open else {}),
         **({"plans": plans} if plans else {}),
         **({} if limit is None else {"inflight_per_dimension": limit}),
         **({"chunks_of": list(chunks_of.items())} if chunks_of else {}),

@@ -17,7 +17,7 @@ from syncline.comparison import BEATEN
 from syncline.errors import CancelledError, InputError, SimulationFailedError
 from syncline.quantities import SIZE
 from syncline.results import seconds
-from syncline.schema.experiment import DEFAULT_CHUNK, Experiment
+from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
 from syncline.text_units import duration
 
@@ -77,7 +77,7 @@ def _window(mine: Experiment, its: Experiment, entry: dict[str, Any], ideal: dic
     """What limits the ideal endpoint, where that is its window or that it passes on whole messages."""
     busy, its_busy = (e["network"]["mean_link_utilisation"] for e in (entry, ideal))
     if its_busy is not None and busy is not None and its_busy < busy:
-        of = "" if its.collective.chunks is not None else f" of {SIZE.format(its.collective.chunk or DEFAULT_CHUNK)}"
+        of = "" if its.collective.chunk is None else f" of {SIZE.format(its.collective.chunk)}"
         window = f"{its.collective.inflight} chunk{'' if its.collective.inflight == 1 else 's'}{of}"
         yield (
             f"with at most {window} in flight (collective.inflight) {ideal['name']} keeps links busy for "

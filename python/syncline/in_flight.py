@@ -14,15 +14,20 @@ fabric, the algorithm and the size of collectives.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from syncline import demand
 from syncline.networks.flow import FlowNetwork
 from syncline.quantities import SIZE
 
+if TYPE_CHECKING:
+    from syncline.schema.experiment import Collective
+
+RULE: Final = 1
+"""The version of what follows from a fabric: results that were kept are for one of them."""
 CHUNK: Final = 64 * 1024
 """Bytes of a chunk, unless the fabric needs more."""
 IN_FLIGHT: Final = 16
@@ -32,8 +37,12 @@ LONG: Final = 2**30
 """Bytes of a chunk whose latencies do not matter."""
 MOST_NPUS: Final = 2048
 """NPUs of a machine with more of which chunks stay as usual: to set it up takes longer than many a run."""
+BOTH: Final = "size and number"
+CHUNK_ALONE: Final = "size"
 MARK: Final = "usual"
-"""Where a part of a description is marked of which nothing was said."""
+"""Where a part of a description has a mark of what was left open, and which it is."""
+NEARLY: Final = 0.95
+"""Where links cannot be busy all the time, of what the largest chunks would reach: more is not worth it."""
 
 Try = Callable[[str], tuple[int, int] | None]
 """The picoseconds of a described run, and those for which its busiest link is busy; nothing if it takes too long."""
@@ -62,18 +71,23 @@ class Usual:
         return f"{self.inflight} chunks of {SIZE.format(self.chunk)} in flight: {why}"
 
 
-def is_left_open(stated: Iterable[str], npus: int) -> bool:
-    """Whether chunks are as the fabric needs them, of so many NPUs, where these fields of `collective` are stated."""
-    return npus <= MOST_NPUS and not {"chunk", "chunks", "inflight"} & set(stated)
+def left_open(collective: Collective, npus: int) -> str | None:
+    """What the fabric decides on, of so many NPUs: the size of chunks (`CHUNK_ALONE`), that and how many are in flight
+    (`BOTH`), or nothing.
+    """
+    if npus > MOST_NPUS or collective.chunk is not None or collective.chunks is not None:
+        return None
+    return CHUNK_ALONE if "inflight" in collective.model_fields_set else BOTH
 
 
-def marked(specified: dict[str, Any]) -> set[int]:
-    """The parts of a description of which nothing was said, by identity, without their marks."""
-    return {id(section) for section in demand.sections(specified) if section.pop(MARK, False)}
+def marked(specified: dict[str, Any]) -> dict[int, str]:
+    """The parts of a description of which something was left open, by identity, without their marks; and what it is."""
+    marks = {id(section): section.pop(MARK, None) for section in demand.sections(specified)}
+    return {key: mark for key, mark in marks.items() if mark is not None}
 
 
 def completed(
-    specified: dict[str, Any], wanted: set[int], ask: demand.Ask, attempt: Try
+    specified: dict[str, Any], wanted: Mapping[int, str], ask: demand.Ask, attempt: Try
 ) -> Iterator[tuple[int | None, Usual]]:
     """Completes parts of a description; says what was found, and for which family by number."""
     names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
@@ -83,7 +97,8 @@ def completed(
         if id(section) not in wanted or len(part.members[0]) == 1:
             continue
         kind, root, size = max(part.collectives, key=lambda one: one[2], default=("", 0, 0))
-        usual = _found(_description(specified, section, part.members[0], kind, root), size, attempt)
+        fixed = int(section["inflight"]) if wanted[id(section)] == CHUNK_ALONE else None
+        usual = _found(_description(specified, section, part.members[0], kind, root), size, fixed, attempt)
         known = found.get(id(section))
         if usual is not None and (known is None or (usual.chunk, usual.inflight) > (known.chunk, known.inflight)):
             found[id(section)], sections[id(section)] = usual, section
@@ -117,29 +132,33 @@ def _description(
 
 
 @lru_cache(1024)
-def _found(description: str, size: int, attempt: Try) -> Usual | None:
-    """What is enough; nothing where that would take too long to find, or nothing is sent."""
+def _found(description: str, size: int, fixed: int | None, attempt: Try) -> Usual | None:
+    """What is enough, with so many chunks in flight if that is `fixed`; nothing where that would take too long to find,
+    or nothing is sent.
+    """
     if size <= CHUNK:
         return None
-    inflight = IN_FLIGHT
+    inflight = fixed or IN_FLIGHT
     long = _wave(description, LONG, inflight, attempt)
-    if long is not None and long.one > inflight * long.link:
+    if fixed is None and long is not None and long.one > inflight * long.link:
         while inflight < MOST_IN_FLIGHT and long.one > inflight * long.link:
             inflight *= 2
         long = _wave(description, LONG, inflight, attempt)
     short = _wave(description, CHUNK, inflight, attempt)
     if long is None or short is None:
         return None
-    chunk = CHUNK
-    while True:
+
+    def busy(chunk: int) -> float:
         # Both times grow linearly with the size.
         part = (chunk - CHUNK) / (LONG - CHUNK)
         one, link = short.one + part * (long.one - short.one), short.link + part * (long.link - short.link)
-        busy = inflight * link / one if one > 0 else 1.0
-        whole = inflight * chunk >= size
-        if busy >= 1 or whole or chunk >= LONG:
-            return Usual(chunk, inflight, min(1.0, busy), whole and busy < 1)
+        return min(1.0, inflight * link / one) if one > 0 else 1.0
+
+    most, chunk = busy(LONG), CHUNK
+    goal = 1.0 if most >= 1 else NEARLY * most
+    while busy(chunk) < goal and inflight * chunk < size:
         chunk *= 2
+    return Usual(chunk, inflight, busy(chunk), busy(chunk) < 1 and inflight * chunk >= size)
 
 
 @dataclass(frozen=True, slots=True)

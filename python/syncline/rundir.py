@@ -213,6 +213,10 @@ def resolved(study: Study) -> dict[str, Any]:
         if variant.experiment.topology.file is not None:
             values["topology"] = {"file": _topology_name(variant)}
         values["collective"].pop("plan")
+        if "inflight" not in variant.experiment.collective.model_fields_set and "chunk" not in values["collective"]:
+            values["collective"].pop("inflight")  # it follows the fabric, unless it is stated
+        if content := getattr(getattr(variant.experiment.endpoint, "software", None), "content", b""):
+            values["endpoint"]["software"] = _input_name(content, ".yaml")
         if names := [_plan_name(plan) for plan in variant.experiment.collective.plan]:
             values["collective"]["plan"] = names[0] if len(names) == 1 else names
         variants.append(values)
@@ -310,6 +314,8 @@ def _inputs(variants: Sequence[Variant]) -> dict[str, bytes]:
     found |= {_graph_name(graph): graph.content for graph in graphs}
     tables = [table for v in variants if (table := v.experiment.npu.compute.measured) is not None]
     found |= {_input_name(table.content, ".csv"): table.content for table in tables}
+    constants = [getattr(v.experiment.endpoint, "software", None) for v in variants]
+    found |= {_input_name(of.content, ".yaml"): of.content for of in constants if of is not None and of.content}
     files = [workload.file for v in variants for workload in models_of(v.experiment.workload)]
     found |= {_input_name(file.content, ".yaml"): file.content for file in files if not file.is_packaged}
     return found | {_topology_name(v): v.experiment.topology.content for v in variants if v.experiment.topology.file}

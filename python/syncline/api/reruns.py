@@ -61,7 +61,8 @@ def planned(read: Read, settings: Settings, base: Base) -> list[Planned]:
     """What may help a system, read and looked at by the engine."""
     found: list[Planned] = []
     experiments = [base.variant.experiment]
-    for change in changes.of(base.variant.experiment, timeouts=base.timeouts):
+    usual = max((of for _, of in engine.usual_chunks(base.variant)), key=lambda of: of.chunk, default=None)
+    for change in changes.of(base.variant.experiment, timeouts=base.timeouts, usual=usual):
         for more in ((), change.instead) if change.instead else ((),):
             each = _planned(read, settings, base, change, (*change.settings, *more))
             if each.variant is not None:

@@ -22,6 +22,7 @@ from syncline.endpoints.ace import AceEndpoint
 from syncline.fabric import notation
 from syncline.fabric.machines import MACHINES
 from syncline.fabric.topologies import Wired
+from syncline.in_flight import Usual
 from syncline.networks.ethernet import EthernetNetwork
 from syncline.quantities import FREQUENCY, RATE, SIZE, TIME
 from syncline.schema.experiment import DEFAULT_CHUNK, Experiment
@@ -78,11 +79,40 @@ class Change:
     """What is set as well if the engine refuses the change alone."""
 
 
-def of(experiment: Experiment, *, timeouts: bool) -> list[Change]:
-    """What may help an experiment; `timeouts`: whether retransmission timers expired in its run. The reader of
-    experiments and the engine may refuse some.
+def of(experiment: Experiment, *, timeouts: bool, usual: Usual | None = None) -> list[Change]:
+    """What may help an experiment; `timeouts`: whether retransmission timers expired in its run, `usual`: what its
+    chunks are where it does not say it. The reader of experiments and the engine may refuse some.
     """
-    return [*_reliefs(experiment, timeouts=timeouts), *_alternatives(experiment)]
+    chunks = _Chunks.of(experiment, usual)
+    return [*_reliefs(experiment, chunks, timeouts=timeouts), *_alternatives(experiment, chunks)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """What chunks are in a run. Where that was found, whoever changes their size states how many are in flight as well,
+    and the other way round: what is not stated would follow.
+    """
+
+    size: int
+    inflight: int
+    is_stated: bool
+
+    @classmethod
+    def of(cls, experiment: Experiment, usual: Usual | None) -> _Chunks:
+        """Those of an experiment."""
+        collective = experiment.collective
+        if usual is not None:
+            return cls(usual.chunk, usual.inflight, is_stated=False)
+        return cls(collective.chunk or DEFAULT_CHUNK, collective.inflight, is_stated=True)
+
+    def settings(self, size: int, inflight: int) -> list[tuple[str, Plain]]:
+        """What leads from these to others."""
+        found: list[tuple[str, Plain]] = []
+        if inflight != self.inflight or not self.is_stated:
+            found.append(("collective.inflight", inflight))
+        if size != self.size or not self.is_stated:
+            found.append(("collective.chunk", SIZE.format(size)))
+        return found
 
 
 def settings_text(settings: Sequence[tuple[str, Plain]], prefix: str) -> list[str]:
@@ -103,14 +133,14 @@ def _relief(label: str, limit: str | None, *settings: tuple[str, Plain]) -> Chan
     return Change(label, settings, "relief", limit)
 
 
-def _reliefs(experiment: Experiment, *, timeouts: bool) -> Iterator[Change]:
+def _reliefs(experiment: Experiment, chunks: _Chunks, *, timeouts: bool) -> Iterator[Change]:
     yield from _of_compute(experiment)
     yield from _of_links(experiment)
     yield from _of_latency(experiment)
     collective = experiment.collective
     if not experiment.endpoint.has_own_window:
-        twice = min(MOST_INFLIGHT, 2 * collective.inflight)
-        yield _relief("twice the chunks in flight", IN_FLIGHT, ("collective.inflight", twice))
+        twice = min(MOST_INFLIGHT, 2 * chunks.inflight)
+        yield _relief("twice the chunks in flight", IN_FLIGHT, *chunks.settings(chunks.size, twice))
     if collective.inflight_per_dimension is not None:
         twice = min(MOST_INFLIGHT, 2 * collective.inflight_per_dimension)
         settings: list[tuple[str, Plain]] = [("collective.inflight_per_dimension", twice)]
@@ -242,7 +272,7 @@ def _of_timeouts(experiment: Experiment) -> Iterator[Change]:
     yield _relief("twice the buffers of switches", TIMEOUTS, ("network.buffer", SIZE.format(2 * network.buffer)))
 
 
-def _alternatives(experiment: Experiment) -> Iterator[Change]:
+def _alternatives(experiment: Experiment, chunks: _Chunks) -> Iterator[Change]:
     collective = experiment.collective
     if not collective.plan:
         for name in choice.candidates(experiment):
@@ -253,10 +283,9 @@ def _alternatives(experiment: Experiment) -> Iterator[Change]:
         if collective.chunks > 1:
             yield Change("half as many chunks", (("collective.chunks", collective.chunks // 2),), "alternative")
     else:
-        size = collective.chunk or DEFAULT_CHUNK
-        yield Change("twice the chunk size", (("collective.chunk", SIZE.format(2 * size)),), "alternative")
-        if size > 1:
-            yield Change("half the chunk size", (("collective.chunk", SIZE.format(size // 2)),), "alternative")
+        for label, size in (("twice the chunk size", 2 * chunks.size), ("half the chunk size", chunks.size // 2)):
+            if size:
+                yield Change(label, tuple(chunks.settings(size, chunks.inflight)), "alternative")
     if experiment.endpoint.kind != "ideal":
         yield Change("an ideal endpoint", (("endpoint", {"kind": "ideal"}),), "alternative")
     if experiment.endpoint.kind != "ace":

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline import binding, cancelling, document, engine, estimate
+from syncline import binding, cancelling, document, engine, estimate, in_flight
 from syncline.document import Node, Scalar
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, one_of
 from syncline.schema import load as experiments
@@ -200,6 +200,8 @@ def key_of(variant: Variant, seeds: int = 1) -> str:
         syncline.__version__,
         _core.version(),
         described,
+        # What is left open is found by a rule, whose numbers may be other ones with the next version of it.
+        [in_flight.RULE, in_flight.left_open(experiment.collective, experiment.topology.npus)],
         variant.astra_text,
         *experiment.contents,
     ]
