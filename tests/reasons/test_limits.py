@@ -145,7 +145,7 @@ CONSTRUCTED: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
 def without_alternatives() -> Iterator[None]:
     """Other algorithms, endpoints and chunks name no limit, and take most of the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(changes, "_alternatives", lambda _: iter(()))
+        patch.setattr(changes, "_alternatives", lambda *_: iter(()))
         yield
 
 

@@ -10,9 +10,11 @@ from typing import Final
 
 from syncline import endpoints, networks, profiles
 
-ENDPOINTS: Final = {name: json.dumps(profile) for name, profile in profiles.ENDPOINTS.items()}
+_PRICED: Final = frozenset(name for name, section in endpoints.ENDPOINTS.items() if section.is_priced)
+"""Those whose times are a machine's: they need one by name (tests/software/test_pricing.py)."""
+ENDPOINTS: Final = {name: json.dumps(profile) for name, profile in profiles.ENDPOINTS.items() if name not in _PRICED}
 """Every endpoint by name, as an experiment writes it, with the parameters that commands give it."""
-ON_ANY_FABRIC: Final = tuple(n for n, section in endpoints.ENDPOINTS.items() if not section.adds_in_switches)
+ON_ANY_FABRIC: Final = tuple(name for name in ENDPOINTS if not endpoints.ENDPOINTS[name].adds_in_switches)
 """Endpoints that need no switches."""
 FORWARDING: Final = tuple(n for n, section in endpoints.ENDPOINTS.items() if "transit" in section.model_fields)
 """Endpoints that may forward what is for distant NPUs."""

@@ -57,7 +57,7 @@ Inflight = Annotated[int | None, typer.Option(help="The most chunks that an NPU 
 Endpoint = Annotated[
     str | None,
     typer.Option(
-        metavar="ideal|baseline|ace|switch-offload|streams",
+        metavar="ideal|baseline|ace|switch-offload|streams|nccl",
         help="The endpoint model: what a message costs at an NPU.",
         autocompletion=complete.endpoints,
     ),
