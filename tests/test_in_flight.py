@@ -47,12 +47,17 @@ def test_what_is_enough_stays_as_it_was() -> None:
 def test_links_are_busy(rate: str, latency: str, algorithm: str) -> None:
     """With twice the chunks in flight of twice the size, hardly anything is gained: the first is enough."""
     topology = FABRIC.format(rate=rate, latency=latency)
-    found = run(topology, "512MiB", algorithm=algorithm)
+    found = run(topology, "8GiB", algorithm=algorithm)
     said = line(found)
     number, size = int(said.split()[1]), said.split()[4]
     assert "enough" in said
-    more = run(topology, "512MiB", algorithm=algorithm, chunk=f"{2 * quantities.size(size)}B", inflight=2 * number)
+    more = run(topology, "8GiB", algorithm=algorithm, chunk=f"{2 * quantities.size(size)}B", inflight=2 * number)
     assert found.systems["one"].total_time_s < 1.15 * more.systems["one"].total_time_s
+
+
+def test_a_large_collective_has_1024_chunks_at_most() -> None:
+    found = run(FABRIC.format(rate="25GB/s", latency="50ns"), "1GiB")
+    assert line(found).startswith("collective: 16 chunks of 1MiB in flight: enough")
 
 
 def test_a_small_collective_is_in_flight_as_a_whole() -> None:
@@ -70,7 +75,7 @@ def test_a_stated_number_is_kept_and_the_size_follows() -> None:
     topology = FABRIC.format(rate="100GB/s", latency="5us")
     sizes = []
     for number in (8, 16, 64):
-        said = line(run(topology, "1GB", inflight=number))
+        said = line(run(topology, "64MiB", inflight=number))
         assert int(said.split()[1]) == number
         sizes.append(quantities.size(said.split()[4]))
     assert sizes[0] >= sizes[1] > sizes[2]
@@ -109,7 +114,7 @@ def test_the_law_on_a_chain_of_known_times() -> None:
         return (1_000_000 + 3 * t) + (chunks - 1) * t, chunks * t
 
     description = '{"collectives": {}, "job": {"bytes": 0}}'
-    found = in_flight._found(description, 2**30, None, attempt)
+    found = in_flight._found(description, 2**26, None, attempt)
     assert found is not None
     assert (found.inflight, found.chunk) == (16, 128 * 1024)  # 16 t >= 1e6 + 3 t from 77 kB on
     assert not found.whole

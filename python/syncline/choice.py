@@ -75,7 +75,7 @@ def _settled_variant(variant: Variant, watch: runner.Watch | None) -> Variant:
     if not variant.experiment.has_open_algorithms:
         return variant
     described = variant.experiment.model_dump(mode="json", exclude={"name", "description", "calibration", "output"})
-    is_open = in_flight.left_open(variant.experiment.collective, variant.experiment.topology.npus)
+    is_open = in_flight.left_open(variant.experiment.collective)
     key = json.dumps(
         [described, is_open, variant.astra_text, variant.experiment.contents, variant.seed, variant.memory_limit]
     )

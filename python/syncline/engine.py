@@ -397,7 +397,8 @@ def _completed(
             specified = planned.completed(experiment, specified, _core.asked)
         if prices:
             specified = pricing.completed(experiment, specified, _core.asked, _time)
-        found = list(in_flight.completed(specified, usual, _core.asked, _glimpse))
+        glimpse = _glimpse if experiment.topology.npus <= in_flight.MOST_NPUS else None
+        found = list(in_flight.completed(specified, usual, _core.asked, glimpse))
     except _core.SpecError:
         pass  # which the run will be refused for, whatever is missing
     return specified, found
@@ -597,7 +598,7 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
     others = {"ring-unidirectional": "ring", PACKED: "ring"}
     endpoint = experiment.endpoint
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
-    is_open = endpoint.has_usual_chunks and in_flight.left_open(collective, experiment.topology.npus)
+    is_open = endpoint.has_usual_chunks and in_flight.left_open(collective)
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:

@@ -7,6 +7,9 @@ number, 16, and the usual size, 64 KiB, are doubled until that holds. T is found
 chunks as are in flight, and nothing after them, which takes T + (n - 1) t. The doubling of the size also ends where
 all of the largest collective is in flight.
 
+A collective has 1,024 chunks at most, since more of them cost much to simulate and tell nothing: a chunk of a large one
+is therefore larger, whatever the fabric.
+
 Endpoints have no part in it, so that those that are compared have equal chunks: what is found is a matter of the
 fabric, the algorithm and the size of collectives.
 """
@@ -36,7 +39,9 @@ MOST_IN_FLIGHT: Final = 256
 LONG: Final = 2**30
 """Bytes of a chunk whose latencies do not matter."""
 MOST_NPUS: Final = 2048
-"""NPUs of a machine with more of which chunks stay as usual: to set it up takes longer than many a run."""
+"""NPUs of a machine with more of which nothing is tried out: to set it up takes longer than many a run."""
+MOST_CHUNKS: Final = 1024
+"""Chunks of a collective."""
 BOTH: Final = "size and number"
 CHUNK_ALONE: Final = "size"
 MARK: Final = "usual"
@@ -55,14 +60,17 @@ class Usual:
     chunk: int
     """Bytes."""
     inflight: int
-    busy: float
-    """The share of the time for which the busiest link can be busy with so many chunks in flight, 1 at most."""
+    busy: float | None
+    """The share of the time for which the busiest link can be busy with so many chunks in flight, 1 at most; nothing
+    where that was not tried out."""
     whole: bool
     """Whether the largest collective is in flight as a whole, so that more would change nothing."""
 
     def __str__(self) -> str:
         """As an assumption says it."""
-        if self.whole:
+        if self.busy is None:
+            why = f"the largest collective has up to {MOST_CHUNKS:,}; whether links can be busy was not tried out"
+        elif self.whole:
             why = "the largest collective is in flight as a whole"
         elif self.busy >= 1:
             why = "enough to keep the busiest link busy"
@@ -71,11 +79,11 @@ class Usual:
         return f"{self.inflight} chunks of {SIZE.format(self.chunk)} in flight: {why}"
 
 
-def left_open(collective: Collective, npus: int) -> str | None:
-    """What the fabric decides on, of so many NPUs: the size of chunks (`CHUNK_ALONE`), that and how many are in flight
-    (`BOTH`), or nothing.
+def left_open(collective: Collective) -> str | None:
+    """What the fabric decides on: the size of chunks (`CHUNK_ALONE`), that and how many are in flight (`BOTH`), or
+    nothing.
     """
-    if npus > MOST_NPUS or collective.chunk is not None or collective.chunks is not None:
+    if collective.chunk is not None or collective.chunks is not None:
         return None
     return CHUNK_ALONE if "inflight" in collective.model_fields_set else BOTH
 
@@ -87,9 +95,11 @@ def marked(specified: dict[str, Any]) -> dict[int, str]:
 
 
 def completed(
-    specified: dict[str, Any], wanted: Mapping[int, str], ask: demand.Ask, attempt: Try
+    specified: dict[str, Any], wanted: Mapping[int, str], ask: demand.Ask, attempt: Try | None
 ) -> Iterator[tuple[int | None, Usual]]:
-    """Completes parts of a description; says what was found, and for which family by number."""
+    """Completes parts of a description; says what was found, and for which family by number. Nothing is tried out where
+    there is no `attempt`.
+    """
     names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
     found: dict[int, Usual] = {}
     sections: dict[int, dict[str, Any]] = {}
@@ -113,8 +123,10 @@ def _description(
 ) -> str:
     """The largest collective of a communicator, without endpoints and alone."""
     groups = specified["groups"]
-    if specified.get("families") or specified["job"].get("jobs"):
-        groups = {"members": [list(members)], "grid": None}
+    families = [family for family in specified.get("families", ()) if family["collectives"] is section]
+    if families or specified["job"].get("jobs"):
+        shape = families[0]["members"] if families else {}
+        groups = {"members": [list(members)], "grid": shape.get("grid") if "groups" in shape else None}
     backend = specified["network"]
     endpoint = {key: specified["endpoint"][key] for key in ("transit",) if key in specified["endpoint"]}
     return json.dumps(
@@ -131,22 +143,17 @@ def _description(
     )
 
 
-@lru_cache(1024)
-def _found(description: str, size: int, fixed: int | None, attempt: Try) -> Usual | None:
-    """What is enough, with so many chunks in flight if that is `fixed`; nothing where that would take too long to find,
-    or nothing is sent.
-    """
-    if size <= CHUNK:
-        return None
+@lru_cache(128)
+def _found(description: str, size: int, fixed: int | None, attempt: Try | None) -> Usual | None:
+    """What is enough, with so many chunks in flight if that is `fixed`; nothing where there is nothing to find."""
+    least = CHUNK
+    while MOST_CHUNKS * least < size:
+        least *= 2
     inflight = fixed or IN_FLIGHT
-    long = _wave(description, LONG, inflight, attempt)
-    if fixed is None and long is not None and long.one > inflight * long.link:
-        while inflight < MOST_IN_FLIGHT and long.one > inflight * long.link:
-            inflight *= 2
-        long = _wave(description, LONG, inflight, attempt)
-    short = _wave(description, CHUNK, inflight, attempt)
-    if long is None or short is None:
-        return None
+    tried = None if attempt is None or size <= CHUNK else _tried(description, inflight, fixed is None, attempt)
+    if tried is None:
+        return Usual(least, inflight, None, False) if least > CHUNK else None
+    inflight, short, long = tried
 
     def busy(chunk: int) -> float:
         # Both times grow linearly with the size.
@@ -154,11 +161,24 @@ def _found(description: str, size: int, fixed: int | None, attempt: Try) -> Usua
         one, link = short.one + part * (long.one - short.one), short.link + part * (long.link - short.link)
         return min(1.0, inflight * link / one) if one > 0 else 1.0
 
-    most, chunk = busy(LONG), CHUNK
+    most, chunk = busy(LONG), least
     goal = 1.0 if most >= 1 else NEARLY * most
     while busy(chunk) < goal and inflight * chunk < size:
         chunk *= 2
     return Usual(chunk, inflight, busy(chunk), busy(chunk) < 1 and inflight * chunk >= size)
+
+
+def _tried(description: str, inflight: int, may_grow: bool, attempt: Try) -> tuple[int, _Wave, _Wave] | None:
+    """How many chunks in flight are enough if they are large, and what waves of small and of large ones tell; nothing
+    if they cannot be simulated quickly.
+    """
+    long = _wave(description, LONG, inflight, attempt)
+    if may_grow and long is not None and long.one > inflight * long.link:
+        while inflight < MOST_IN_FLIGHT and long.one > inflight * long.link:
+            inflight *= 2
+        long = _wave(description, LONG, inflight, attempt)
+    short = _wave(description, CHUNK, inflight, attempt)
+    return None if long is None or short is None else (inflight, short, long)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ SMALLEST: Final = 1024
 """Bytes below which the time of an algorithm is that of its steps."""
 LARGE: Final = 2**32
 """Bytes with which an algorithm takes as long as its busiest link."""
-KEPT: Final = 4096
+KEPT: Final = 256
 COMPOSED: Final = "hierarchical"
 SLICED: Final = frozenset({"broadcast", "reduce"})
 """Kinds that are pipelined in slices, of which larger collectives have more."""

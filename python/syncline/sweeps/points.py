@@ -201,7 +201,7 @@ def key_of(variant: Variant, seeds: int = 1) -> str:
         _core.version(),
         described,
         # What is left open is found by a rule, whose numbers may be other ones with the next version of it.
-        [in_flight.RULE, in_flight.left_open(experiment.collective, experiment.topology.npus)],
+        [in_flight.RULE, in_flight.left_open(experiment.collective)],
         variant.astra_text,
         *experiment.contents,
     ]
