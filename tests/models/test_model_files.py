@@ -47,7 +47,7 @@ def test_a_file_becomes_a_model() -> None:
 
 
 def test_the_example_of_the_documentation_is_a_model() -> None:
-    text = DOCS.read_text().split("```yaml\n")[2].split("```")[0]
+    text = DOCS.read_text().split('```yaml title="tiny.yaml"\n')[1].split("```")[0]
     found = evaluate(file.read(text, "docs"), 2)
     assert [layer.name for layer in found.layers] == ["embedding", "block.0", "block.1", "block.2", "block.3", "head"]
     assert found.tied == (("embedding", "head"),)

@@ -46,7 +46,7 @@ CONSTRUCTED: Final[Mapping[str, tuple[str, dict[str, Any]]]] = {
         {
             "topology": "Ring(4, rate=100GB/s, latency=20us)",
             "workload": ALL_REDUCE,
-            "collective": {"algorithm": "ring", "inflight": 2},
+            "collective": {"algorithm": "ring", "inflight": 2, "chunk": "64KiB"},
         },
     ),
     # 30 GB/s of memory are read 1.5 times for each byte of 200 GB/s of links.
