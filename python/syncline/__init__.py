@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from syncline.api.drawing import Figure, figure
     from syncline.api.experiment import Experiment
     from syncline.api.explanations import Explanation, explain
+    from syncline.api.exporting import Export, export
     from syncline.api.fitting import Fit, fit
     from syncline.api.runs import Run, read
     from syncline.api.schedules import Verification, verify
@@ -49,6 +50,7 @@ __all__ = [
     "Difference",
     "Experiment",
     "Explanation",
+    "Export",
     "Figure",
     "Fit",
     "InputError",
@@ -72,6 +74,7 @@ __all__ = [
     "detect",
     "diff",
     "explain",
+    "export",
     "figure",
     "fit",
     "load",
@@ -95,6 +98,7 @@ _MODULES = {
     "Difference": "api.differences",
     "Experiment": "api.experiment",
     "Explanation": "api.explanations",
+    "Export": "api.exporting",
     "Figure": "api.drawing",
     "Fit": "api.fitting",
     "InputError": "errors",
@@ -117,6 +121,7 @@ _MODULES = {
     "detect": "api.detection",
     "diff": "api.differences",
     "explain": "api.explanations",
+    "export": "api.exporting",
     "figure": "api.drawing",
     "fit": "api.fitting",
     "load": "api.study",

@@ -46,6 +46,9 @@ drawing: bytes = syncline.figure("ace/fig11", progress=True).png
 drawn: str = syncline.figure("ace/fig11").png  # wrong
 fitting: dict[str, int] = syncline.fit(experiment, every=True).fitting
 detected: tuple[int, ...] = syncline.detect().gpus
+plan: dict[str, object] | None = syncline.export("all-reduce", algorithm="ring", ranks=8).plan
+xml: str = syncline.export("all-reduce", algorithm="ring", machine="dgx1v", format="msccl-xml", instances=2).text
+unnamed = syncline.export("all-reduce", ranks=8)  # wrong
 token = syncline.run(experiment, cancel=True)  # wrong
 late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
 try:

@@ -145,6 +145,28 @@ CASES: Final = [
         known_of_mappings=(MODEL,),
     ),
     Case(
+        "export",
+        ("all-reduce",),
+        {"algorithm": "ring", "ranks": 4, "format": "msccl-xml", "instances": 2, "seed": 3, "to": "ring.xml"},
+        (
+            *("export", "all-reduce", "--algorithm", "ring", "--ranks", "4", "--format", "msccl-xml"),
+            *("--instances", "2", "--seed", "3", "--out", "ring.xml"),
+        ),
+        {"format": "msccl", "topology": "Ring(4)", "instances": 40, "seed": -1},
+        ("arguments: seed", "arguments: format", "arguments: instances", "arguments: ranks"),
+    ),
+    Case(
+        "export",
+        ("reduce",),
+        {"algorithm": "double-binary-tree", "topology": "Switch(8)", "root": 2, "set": {"collective.slices": 4}},
+        (
+            *("export", "reduce", "--algorithm", "double-binary-tree", "--topology", "Switch(8)"),
+            *("--root", "2", "--set", "collective.slices=4"),
+        ),
+        {"set": None},
+        ("arguments: size",),
+    ),
+    Case(
         "detect",
         (),
         {"nccl_file": "nccl.xml", "sys_root": "nowhere", "nvidia_smi": "./none"},
@@ -283,6 +305,51 @@ def test_a_calibration_is_for_bench(tmp_path: Path) -> None:
             assert row.time_s == pytest.approx(fitted.fitted_s, rel=0.01)
     with pytest.raises(syncline.InputError, match="arguments: out: this cannot be written"):
         found.save(tmp_path / "nowhere" / "mine.yaml")
+
+
+def test_a_plan_is_for_collective() -> None:
+    """What was exported runs to the time of the algorithm."""
+    fabric: dict[str, Any] = {"topology": "Ring(4, rate=50GB/s)"}
+    found = syncline.export("all-reduce", algorithm="auto", size="1MiB", **fabric)
+    assert found.plan is not None
+    assert (found.format, found.ranks, found.root) == ("plan", 4, None)
+    assert json.loads(found.text) == found.plan == found.document["plan"]
+    path = found.save("plan.json")
+    alone = syncline.collective("all-reduce", "1MiB", **fabric)
+    assert syncline.collective("all-reduce", "1MiB", plan=path, **fabric).time_s == alone.time_s > 0
+    assert syncline.verify(path)
+    as_xml = syncline.export("all-reduce", algorithm=found.algorithm, ranks="4", format="msccl-xml")
+    assert (as_xml.plan, as_xml.text.splitlines()[0][:5]) == (None, "<algo")
+    assert syncline.verify(as_xml.save("plan.xml"))
+    with pytest.raises(syncline.InputError, match="arguments: path: this cannot be written"):
+        found.save("nowhere/plan.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"algorithm": 4}, "arguments: algorithm: this is not text"),
+        ({"algorithm": None}, "arguments: algorithm: no algorithm is given"),
+        ({"ranks": 0}, "arguments: ranks: these are no ranks"),
+        ({"ranks": [2, 2]}, "arguments: ranks: ranks cannot be given as list"),
+        ({"ranks": None}, "arguments: topology: no fabric is given"),
+        ({"instances": True}, "arguments: instances: this is not a whole number"),
+        ({"instances": 2}, "arguments: instances: a plan has no instances"),
+        ({"algorithm": "auto"}, "arguments: algorithm: which algorithm is the fastest depends on the size"),
+        ({"algorithm": "rong"}, "arguments: algorithm: "),
+        ({"to": 4}, "arguments: to: a file cannot be given as int"),
+        ({"to": "nowhere/plan.json"}, "arguments: to: this cannot be written"),
+        ({"algorithm": "double-binary-tree"}, "arguments: size: a plan of double-binary-tree has a number of slices"),
+        ({"ranks": "2x2", "algorithm": "ring", "format": "mscclpp-json", "instances": 32}, "arguments: format"),
+    ],
+)
+def test_what_cannot_be_exported(given: dict[str, Any], said: str) -> None:
+    known: dict[str, Any] = {"algorithm": "ring", "ranks": 4}
+    with pytest.raises(syncline.InputError) as caught:
+        syncline.export("all-reduce", **known | given)
+    assert said in str(caught.value)
+    assert " --" not in str(caught.value)
+    assert "command line" not in str(caught.value)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
