@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from syncline.api.sweeping import Sweep, sweep
     from syncline.api.systems import System
     from syncline.api.tables import Table
+    from syncline.api.trace_exports import ExportedTrace, export_trace
     from syncline.api.tree_packing import Trees, trees
     from syncline.cancelling import Cancellation
     from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
@@ -51,6 +52,7 @@ __all__ = [
     "Experiment",
     "Explanation",
     "Export",
+    "ExportedTrace",
     "Figure",
     "Fit",
     "InputError",
@@ -75,6 +77,7 @@ __all__ = [
     "diff",
     "explain",
     "export",
+    "export_trace",
     "figure",
     "fit",
     "load",
@@ -99,6 +102,7 @@ _MODULES = {
     "Experiment": "api.experiment",
     "Explanation": "api.explanations",
     "Export": "api.exporting",
+    "ExportedTrace": "api.trace_exports",
     "Figure": "api.drawing",
     "Fit": "api.fitting",
     "InputError": "errors",
@@ -122,6 +126,7 @@ _MODULES = {
     "diff": "api.differences",
     "explain": "api.explanations",
     "export": "api.exporting",
+    "export_trace": "api.trace_exports",
     "figure": "api.drawing",
     "fit": "api.fitting",
     "load": "api.study",

@@ -167,6 +167,31 @@ CASES: Final = [
         ("arguments: size",),
     ),
     Case(
+        "export_trace",
+        ("tiny.yaml",),
+        {"to": "traces", "set": {"collective.algorithm": "ring"}, "seed": 3},
+        ("export-trace", "tiny.yaml", "--out", "traces", "--set", "collective.algorithm=ring", "--seed", "3"),
+        {"format": "xml", "npus": [0], "overlay": "measured", "seed": -1},
+        ("arguments: seed", "arguments: format", "arguments: overlay"),
+        known_of_mappings=(EXPERIMENT,),
+    ),
+    Case(
+        "export_trace",
+        ("tiny.yaml",),
+        {"to": "profiles", "format": "kineto", "npus": [0, 2]},
+        ("export-trace", "tiny.yaml", "--out", "profiles", "--format", "kineto", "--npus", "0,2"),
+        {"format": "chakra", "set": 4},
+        ("arguments: set", "arguments: npus"),
+    ),
+    Case(
+        "export_trace",
+        ("tiny.yaml",),
+        {"to": "tiny.pftrace", "variant": "tiny"},
+        ("export-trace", "tiny.yaml", "--out", "tiny.pftrace", "--variant", "tiny"),
+        {"variant": "huge"},
+        ("arguments: variant",),
+    ),
+    Case(
         "detect",
         (),
         {"nccl_file": "nccl.xml", "sys_root": "nowhere", "nvidia_smi": "./none"},
@@ -347,6 +372,45 @@ def test_what_cannot_be_exported(given: dict[str, Any], said: str) -> None:
     known: dict[str, Any] = {"algorithm": "ring", "ranks": 4}
     with pytest.raises(syncline.InputError) as caught:
         syncline.export("all-reduce", **known | given)
+    assert said in str(caught.value)
+    assert " --" not in str(caught.value)
+    assert "command line" not in str(caught.value)
+
+
+def test_traces_that_were_written() -> None:
+    found = syncline.export_trace(syncline.load(EXPERIMENT), to="traces")
+    assert found.files == tuple(Path("traces") / file for file in found.document["files"])
+    assert [path.name for path in found.files] == [f"tiny.{npu}.et" for npu in range(4)]
+    assert (found.folder, found.prefix, found.npus) == (Path("traces"), Path("traces/tiny"), 4)
+    assert found.size_bytes == sum(path.stat().st_size for path in found.files)
+    profiles = syncline.export_trace(EXPERIMENT, to="profiles", format="kineto")
+    shown = syncline.export_trace(EXPERIMENT, to="both.pftrace", overlay=[profiles.prefix])
+    assert [(each["rank"], each["matched"]) for each in shown.overlay] == [(n, {"all-reduce": 1}) for n in range(4)]
+    cancel = syncline.Cancellation()
+    cancel.cancel()
+    with pytest.raises(syncline.CancelledError):
+        syncline.export_trace(EXPERIMENT, to="more", cancel=cancel)
+    assert not Path("more").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"to": 4}, "arguments: to: a place cannot be given as int"),
+        ({"to": "tiny.yaml"}, "arguments: to: this cannot be written"),
+        ({"to": "x.json", "format": "perfetto"}, "arguments: to: this is no name of a file of the format perfetto"),
+        ({"npus": 4, "format": "kineto"}, "arguments: npus: these are no NPUs"),
+        ({"npus": "9", "format": "kineto"}, "arguments: npus: "),
+        ({"overlay": [4], "format": "chrome"}, "arguments: overlay: a profile cannot be given as int"),
+        ({"overlay": "nosuch", "to": "x.json"}, "nosuch"),
+        ({"source": 4}, "arguments: source: an experiment cannot be given as int"),
+        ({"source": EXPERIMENT | {"variants": [{"name": "a"}, {"name": "b"}]}}, "arguments: variant: the experiment"),
+    ],
+)
+def test_what_cannot_be_traced(given: dict[str, Any], said: str) -> None:
+    known: dict[str, Any] = {"source": EXPERIMENT, "to": "traces"}
+    with pytest.raises(syncline.InputError) as caught:
+        syncline.export_trace(**known | given)
     assert said in str(caught.value)
     assert " --" not in str(caught.value)
     assert "command line" not in str(caught.value)
