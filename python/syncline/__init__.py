@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from syncline.api.systems import System
     from syncline.api.tables import Table
     from syncline.api.trace_exports import ExportedTrace, export_trace
+    from syncline.api.trace_imports import ImportedTrace, import_trace
     from syncline.api.tree_packing import Trees, trees
     from syncline.cancelling import Cancellation
     from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
@@ -55,6 +56,7 @@ __all__ = [
     "ExportedTrace",
     "Figure",
     "Fit",
+    "ImportedTrace",
     "InputError",
     "Problem",
     "Run",
@@ -80,6 +82,7 @@ __all__ = [
     "export_trace",
     "figure",
     "fit",
+    "import_trace",
     "load",
     "read",
     "run",
@@ -105,6 +108,7 @@ _MODULES = {
     "ExportedTrace": "api.trace_exports",
     "Figure": "api.drawing",
     "Fit": "api.fitting",
+    "ImportedTrace": "api.trace_imports",
     "InputError": "errors",
     "Problem": "errors",
     "Run": "api.runs",
@@ -129,6 +133,7 @@ _MODULES = {
     "export_trace": "api.trace_exports",
     "figure": "api.drawing",
     "fit": "api.fitting",
+    "import_trace": "api.trace_imports",
     "load": "api.study",
     "read": "api.runs",
     "run": "api.study",

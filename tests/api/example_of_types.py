@@ -52,6 +52,9 @@ unnamed = syncline.export("all-reduce", ranks=8)  # wrong
 written: syncline.ExportedTrace = syncline.export_trace(experiment, to="traces", variant="Ideal")
 traces: int = len(written.files) + written.size_bytes
 nowhere = syncline.export_trace(experiment)  # wrong
+imported: syncline.ImportedTrace = syncline.import_trace("chakra", written.prefix, like=experiment)
+seconds = syncline.run(imported).systems["mine"].iteration_time_s
+unread = syncline.import_trace("chakra")  # wrong
 token = syncline.run(experiment, cancel=True)  # wrong
 late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
 try:

@@ -51,6 +51,12 @@ FIGURE: Final[dict[str, Any]] = {
     ],
 }
 
+ASTRA: Final = {
+    "workload.txt": "DATA\n1\nonly -1 24000 NONE 0 0 NONE 0 31000 ALLREDUCE 40000 1200\n",
+    "network.yml": "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 100.0 ]\nlatency: [ 100.0 ]\n",
+    "system.json": '{"scheduling-policy": "LIFO", "all-reduce-implementation": ["ring"], "local-mem-bw": 1600}',
+}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -192,6 +198,17 @@ CASES: Final = [
         ("arguments: variant",),
     ),
     Case(
+        "import_trace",
+        ("astra", Path("inputs")),
+        {"to": "imported", "network": Path("inputs/network.yml")},
+        ("import", "astra", "inputs", "--out", "imported", "--network", "inputs/network.yml"),
+        {"like": {}, "times": "never", "topology": "Ring(4)", "npus": 4},
+        (
+            *("arguments: times", "arguments: times", "arguments: like", "arguments: npus"),
+            "arguments: topology",
+        ),
+    ),
+    Case(
         "detect",
         (),
         {"nccl_file": "nccl.xml", "sys_root": "nowhere", "nvidia_smi": "./none"},
@@ -212,6 +229,9 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         Path(name).write_text(yaml.safe_dump(content))
     Path("nccl.xml").write_text(CLOUD_XML)
+    Path("inputs").mkdir()
+    for name, text in ASTRA.items():
+        Path("inputs", name).write_text(text)
 
 
 def apart_from_cost(document: dict[str, Any]) -> dict[str, Any]:
@@ -414,6 +434,53 @@ def test_what_cannot_be_traced(given: dict[str, Any], said: str) -> None:
     assert said in str(caught.value)
     assert " --" not in str(caught.value)
     assert "command line" not in str(caught.value)
+
+
+def test_what_was_imported_is_an_experiment() -> None:
+    """Traces of an experiment are imported again, with its other sections, and run to its time."""
+    base = EXPERIMENT | {"collective": {"algorithm": "ring"}, "network": "flow"}
+    traces = syncline.export_trace(base, to="traces")
+    times = [syncline.run(base).systems["tiny"].iteration_time_s]
+    for like in (base, syncline.Experiment(**base), "like.yaml"):
+        Path("like.yaml").write_text(yaml.safe_dump(base))
+        found = syncline.import_trace("chakra", traces.files, to="imported", like=like)
+        assert (found.experiment, found.graph) == (Path("imported/experiment.yaml"), Path("imported/graph.json"))
+        assert (found.format, found.name, found.npus, found.differences) == ("chakra", "tiny", 4, ())
+        times.append(syncline.run(found).systems["tiny"].iteration_time_s)
+    assert times == [times[0]] * 4
+    swept = syncline.sweep({"name": "s", "base": found, "axes": {"network.backend": ["flow", "packet"]}}, threads=1)
+    assert swept.table.to_arrow().column("iteration_time_s").to_pylist()[0] == times[0]
+    assert syncline.load(found).name == "tiny"
+    (first, *_) = syncline.import_trace("astra", "inputs").differences
+    assert (first.what, first.here) == ("local-mem-bw", "the ideal endpoint reduces in no time")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"format": "xml"}, "arguments: format: this format is not known"),
+        ({"format": None}, "arguments: format: this is not text"),
+        ({"files": "nosuch"}, "arguments: files: this is no directory"),
+        ({"files": []}, "arguments: files: no file is given"),
+        ({"files": ["-"]}, "arguments: files: standard input is read by the command line only"),
+        ({"files": ["inputs", 4]}, "arguments: files: a file cannot be given as int"),
+        ({"to": "tiny.yaml/x"}, "arguments: to: this cannot be written"),
+        ({"backend": "fast"}, "arguments: backend: this backend is not known"),
+        ({"npus": "4"}, "arguments: npus: this is not a whole number"),
+        ({"network": "nosuch.yml"}, "nosuch.yml"),
+        ({"format": "kineto", "memory": "m.json"}, "arguments: memory: only a directory of ASTRA-sim has such a part"),
+        ({"format": "kineto", "like": {"topology": {4}}}, "argument like: topology: a value of the type set"),
+        ({"format": "kineto", "like": EXPERIMENT | {"variants": []}}, "argument like: variants"),
+        ({"format": "kineto", "like": 4}, "arguments: like: a file cannot be given as int"),
+    ],
+)
+def test_what_cannot_be_imported(given: dict[str, Any], said: str) -> None:
+    known: dict[str, Any] = {"format": "astra", "files": "inputs", "to": "imported"}
+    with pytest.raises(syncline.InputError) as caught:
+        syncline.import_trace(**known | given)
+    assert said in str(caught.value)
+    assert " --" not in str(caught.value)
+    assert "command line:" not in str(caught.value)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
