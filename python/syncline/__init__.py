@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from syncline.api.explanations import Explanation, explain
     from syncline.api.exporting import Export, export
     from syncline.api.fitting import Fit, fit
+    from syncline.api.reproducing import Reproduction, reproduce
     from syncline.api.runs import Run, read
     from syncline.api.schedules import Verification, verify
     from syncline.api.searching import Search, search
@@ -59,6 +60,7 @@ __all__ = [
     "ImportedTrace",
     "InputError",
     "Problem",
+    "Reproduction",
     "Run",
     "Search",
     "SimulationFailedError",
@@ -85,6 +87,7 @@ __all__ = [
     "import_trace",
     "load",
     "read",
+    "reproduce",
     "run",
     "search",
     "sweep",
@@ -111,6 +114,7 @@ _MODULES = {
     "ImportedTrace": "api.trace_imports",
     "InputError": "errors",
     "Problem": "errors",
+    "Reproduction": "api.reproducing",
     "Run": "api.runs",
     "Search": "api.searching",
     "SimulationFailedError": "errors",
@@ -136,6 +140,7 @@ _MODULES = {
     "import_trace": "api.trace_imports",
     "load": "api.study",
     "read": "api.runs",
+    "reproduce": "api.reproducing",
     "run": "api.study",
     "search": "api.searching",
     "sweep": "api.sweeping",

@@ -55,6 +55,8 @@ nowhere = syncline.export_trace(experiment)  # wrong
 imported: syncline.ImportedTrace = syncline.import_trace("chakra", written.prefix, like=experiment)
 seconds = syncline.run(imported).systems["mine"].iteration_time_s
 unread = syncline.import_trace("chakra")  # wrong
+reproduced: list[bool] = [each.inside for each in syncline.reproduce(sources="tutorial").findings]
+claimed = syncline.reproduce(4)  # wrong
 token = syncline.run(experiment, cancel=True)  # wrong
 late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
 try:

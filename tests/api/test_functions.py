@@ -71,6 +71,7 @@ class Case:
     places: tuple[str, ...]
     """The places of the problems with them."""
     wrong_given: tuple[Any, ...] | None = None
+    """In place of `given`, where that is what is wrong."""
     known_of_mappings: tuple[Any, ...] | None = field(default=None)
     """The same as values in place of files."""
 
@@ -209,6 +210,18 @@ CASES: Final = [
         ),
     ),
     Case(
+        "reproduce",
+        (["tutorial-torus-volume", "tutorial-six-phase-chunk"],),
+        {"threads": 1, "seed": 3, "keep": Path("kept"), "experiments": True},
+        (
+            *("reproduce", "tutorial-torus-volume", "tutorial-six-phase-chunk", "--threads", "1", "--seed", "3"),
+            *("--keep", "kept", "--experiments"),
+        ),
+        {"claims": "nosuch", "sources": ["tutoria"], "seed": -1, "keep": 4},
+        ("arguments: seed", "arguments: sources", "arguments: keep", "arguments: claims"),
+        wrong_given=(),
+    ),
+    Case(
         "detect",
         (),
         {"nccl_file": "nccl.xml", "sys_root": "nowhere", "nvidia_smi": "./none"},
@@ -262,8 +275,9 @@ def test_equals_the_command_and_shows_itself(
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_says_what_is_wrong(case: Case) -> None:
+    given = case.given if case.wrong_given is None else case.wrong_given
     with pytest.raises(syncline.InputError) as caught:
-        getattr(syncline, case.function)(*case.given, **case.known | case.wrong)
+        getattr(syncline, case.function)(*given, **case.known | case.wrong)
     assert tuple(f"{p.file}: {p.field}" for p in caught.value.problems) == case.places
     assert " --" not in str(caught.value)
     assert "command line" not in str(caught.value)
@@ -481,6 +495,30 @@ def test_what_cannot_be_imported(given: dict[str, Any], said: str) -> None:
     assert said in str(caught.value)
     assert " --" not in str(caught.value)
     assert "command line:" not in str(caught.value)
+
+
+def test_published_figures_beside_simulated_ones() -> None:
+    found = syncline.reproduce("tutorial-torus-dimension", sources=["tutorial"], threads=1, keep="kept")
+    by_id = {each.id: each for each in found.findings}
+    assert len(by_id) == 5
+    assert {each.source for each in found.findings} == {"tutorial"}
+    volume = by_id["tutorial-torus-volume"]
+    assert (volume.published, volume.simulated, volume.unit, volume.inside) == ([3.5, 4.25], [3.5, 4.25], "x", True)
+    rows = [row for row in found.table.to_arrow().to_pylist() if row["id"] == volume.id]
+    assert [(row["published"], row["simulated"]) for row in rows] == [(3.5, 3.5), (4.25, 4.25)]
+    assert all(row["least"] <= row["published"] <= row["most"] for row in found.table.to_arrow().to_pylist())
+    assert (found.differences, found.experiments, found.status) == ((), (), "complete")
+    assert repr(found) == "<Reproduction of 5 claims: 5 inside their range>"
+    again = syncline.reproduce("tutorial-torus-dimension", keep="kept", threads=1)  # from what was kept
+    assert again.findings == (by_id["tutorial-torus-dimension"],)
+    for wrong, said in (
+        ({"claims": 4}, "claims: these are no names"),
+        ({"claims": "tutorial", "threads": 0}, "threads: this is out of range"),
+        ({"claims": "tutorial", "experiments": "no"}, "experiments: this is neither true nor false"),
+        ({"claims": "tutorial", "keep": "tiny.yaml"}, "keep: this folder cannot be written to"),
+    ):
+        with pytest.raises(syncline.InputError, match=f"arguments: {said}"):
+            syncline.reproduce(**wrong)
 
 
 @pytest.mark.parametrize("threads", [1, 2])
