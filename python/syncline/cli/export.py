@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from syncline.api import exporting
 from syncline.cli import options, single
 
 
@@ -43,7 +42,7 @@ def export(
             metavar="plan|msccl-xml|mscclpp-json",
             help="JSON of syncline-plan, MSCCL XML, or the JSON of an execution plan of MSCCL++.",
         ),
-    ] = exporting.PLAN,
+    ] = "plan",
     instances: Annotated[
         int | None,
         typer.Option(
@@ -88,6 +87,7 @@ def export(
     waits. Thread blocks have as many peers as their thread, and long threads become several thread blocks.
     """
     from syncline import progress_display
+    from syncline.api import exporting
 
     flags = single.Flags(
         kind=kind,
