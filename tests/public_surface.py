@@ -19,7 +19,7 @@ import typer
 
 import syncline
 from syncline import cli, command_tables, facts
-from syncline.cli import export, export_trace, import_trace
+from syncline.api import exporting, trace_exports, trace_imports
 from syncline.schedules import plan
 from syncline.schema import catalogue, documents
 from syncline.searches import table as searches
@@ -159,10 +159,10 @@ def _columns() -> Iterator[str]:
 
 
 def _formats() -> Iterator[str]:
-    yield _entry("export", export.FORMATS)
-    yield _entry("export-trace", export_trace.FORMATS)
+    yield _entry("export", exporting.FORMATS)
+    yield _entry("export-trace", trace_exports.FORMATS)
     yield f"syncline-plan {plan.VERSION}, {plan.PLAN_VERSION}"
-    yield _entry("import", import_trace.FORMATS)
+    yield _entry("import", trace_imports.FORMATS)
 
 
 def _statuses() -> Iterator[str]:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from syncline.api.drawing import Figure, figure
     from syncline.api.experiment import Experiment
     from syncline.api.explanations import Explanation, explain
+    from syncline.api.exporting import Export, export
     from syncline.api.fitting import Fit, fit
+    from syncline.api.reproducing import Reproduction, reproduce
     from syncline.api.runs import Run, read
     from syncline.api.schedules import Verification, verify
     from syncline.api.searching import Search, search
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from syncline.api.sweeping import Sweep, sweep
     from syncline.api.systems import System
     from syncline.api.tables import Table
+    from syncline.api.trace_exports import ExportedTrace, export_trace
+    from syncline.api.trace_imports import ImportedTrace, import_trace
     from syncline.api.tree_packing import Trees, trees
     from syncline.cancelling import Cancellation
     from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
@@ -49,10 +53,14 @@ __all__ = [
     "Difference",
     "Experiment",
     "Explanation",
+    "Export",
+    "ExportedTrace",
     "Figure",
     "Fit",
+    "ImportedTrace",
     "InputError",
     "Problem",
+    "Reproduction",
     "Run",
     "Search",
     "SimulationFailedError",
@@ -72,10 +80,14 @@ __all__ = [
     "detect",
     "diff",
     "explain",
+    "export",
+    "export_trace",
     "figure",
     "fit",
+    "import_trace",
     "load",
     "read",
+    "reproduce",
     "run",
     "search",
     "sweep",
@@ -95,10 +107,14 @@ _MODULES = {
     "Difference": "api.differences",
     "Experiment": "api.experiment",
     "Explanation": "api.explanations",
+    "Export": "api.exporting",
+    "ExportedTrace": "api.trace_exports",
     "Figure": "api.drawing",
     "Fit": "api.fitting",
+    "ImportedTrace": "api.trace_imports",
     "InputError": "errors",
     "Problem": "errors",
+    "Reproduction": "api.reproducing",
     "Run": "api.runs",
     "Search": "api.searching",
     "SimulationFailedError": "errors",
@@ -117,10 +133,14 @@ _MODULES = {
     "detect": "api.detection",
     "diff": "api.differences",
     "explain": "api.explanations",
+    "export": "api.exporting",
+    "export_trace": "api.trace_exports",
     "figure": "api.drawing",
     "fit": "api.fitting",
+    "import_trace": "api.trace_imports",
     "load": "api.study",
     "read": "api.runs",
+    "reproduce": "api.reproducing",
     "run": "api.study",
     "search": "api.searching",
     "sweep": "api.sweeping",

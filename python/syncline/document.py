@@ -11,11 +11,12 @@ from __future__ import annotations
 import codecs
 import math
 import numbers
+import os
 import re
 from collections.abc import Iterator
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, field
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Final, TypeAlias
 
 import yaml
@@ -195,8 +196,8 @@ class _ValueReader:
     def _scalar(self, value: object, at: Origin) -> bool | int | float | str | None:
         if value is None or isinstance(value, bool):
             return value
-        if isinstance(value, str | PurePath):
-            text = str(value)
+        if isinstance(value, str | os.PathLike):
+            text = str(os.fsdecode(value))
             if _is_broken(text):
                 self.problems.append(at.problem("this is not legal text: half a character"))
                 return ""

@@ -46,6 +46,17 @@ drawing: bytes = syncline.figure("ace/fig11", progress=True).png
 drawn: str = syncline.figure("ace/fig11").png  # wrong
 fitting: dict[str, int] = syncline.fit(experiment, every=True).fitting
 detected: tuple[int, ...] = syncline.detect().gpus
+plan: dict[str, object] | None = syncline.export("all-reduce", algorithm="ring", ranks=8).plan
+xml: str = syncline.export("all-reduce", algorithm="ring", machine="dgx1v", format="msccl-xml", instances=2).text
+unnamed = syncline.export("all-reduce", ranks=8)  # wrong
+written: syncline.ExportedTrace = syncline.export_trace(experiment, to="traces", variant="Ideal")
+traces: int = len(written.files) + written.size_bytes
+nowhere = syncline.export_trace(experiment)  # wrong
+imported: syncline.ImportedTrace = syncline.import_trace("chakra", written.prefix, like=experiment)
+seconds = syncline.run(imported).systems["mine"].iteration_time_s
+unread = syncline.import_trace("chakra")  # wrong
+reproduced: list[bool] = [each.inside for each in syncline.reproduce(sources="tutorial").findings]
+claimed = syncline.reproduce(4)  # wrong
 token = syncline.run(experiment, cancel=True)  # wrong
 late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
 try:

@@ -51,6 +51,12 @@ FIGURE: Final[dict[str, Any]] = {
     ],
 }
 
+ASTRA: Final = {
+    "workload.txt": "DATA\n1\nonly -1 24000 NONE 0 0 NONE 0 31000 ALLREDUCE 40000 1200\n",
+    "network.yml": "topology: [ Ring ]\nnpus_count: [ 4 ]\nbandwidth: [ 100.0 ]\nlatency: [ 100.0 ]\n",
+    "system.json": '{"scheduling-policy": "LIFO", "all-reduce-implementation": ["ring"], "local-mem-bw": 1600}',
+}
+
 
 @dataclass(frozen=True)
 class Case:
@@ -65,6 +71,7 @@ class Case:
     places: tuple[str, ...]
     """The places of the problems with them."""
     wrong_given: tuple[Any, ...] | None = None
+    """In place of `given`, where that is what is wrong."""
     known_of_mappings: tuple[Any, ...] | None = field(default=None)
     """The same as values in place of files."""
 
@@ -145,6 +152,76 @@ CASES: Final = [
         known_of_mappings=(MODEL,),
     ),
     Case(
+        "export",
+        ("all-reduce",),
+        {"algorithm": "ring", "ranks": 4, "format": "msccl-xml", "instances": 2, "seed": 3, "to": "ring.xml"},
+        (
+            *("export", "all-reduce", "--algorithm", "ring", "--ranks", "4", "--format", "msccl-xml"),
+            *("--instances", "2", "--seed", "3", "--out", "ring.xml"),
+        ),
+        {"format": "msccl", "topology": "Ring(4)", "instances": 40, "seed": -1},
+        ("arguments: seed", "arguments: format", "arguments: instances", "arguments: ranks"),
+    ),
+    Case(
+        "export",
+        ("reduce",),
+        {"algorithm": "double-binary-tree", "topology": "Switch(8)", "root": 2, "set": {"collective.slices": 4}},
+        (
+            *("export", "reduce", "--algorithm", "double-binary-tree", "--topology", "Switch(8)"),
+            *("--root", "2", "--set", "collective.slices=4"),
+        ),
+        {"set": None},
+        ("arguments: size",),
+    ),
+    Case(
+        "export_trace",
+        ("tiny.yaml",),
+        {"to": "traces", "set": {"collective.algorithm": "ring"}, "seed": 3},
+        ("export-trace", "tiny.yaml", "--out", "traces", "--set", "collective.algorithm=ring", "--seed", "3"),
+        {"format": "xml", "npus": [0], "overlay": "measured", "seed": -1},
+        ("arguments: seed", "arguments: format", "arguments: overlay"),
+        known_of_mappings=(EXPERIMENT,),
+    ),
+    Case(
+        "export_trace",
+        ("tiny.yaml",),
+        {"to": "profiles", "format": "kineto", "npus": [0, 2]},
+        ("export-trace", "tiny.yaml", "--out", "profiles", "--format", "kineto", "--npus", "0,2"),
+        {"format": "chakra", "set": 4},
+        ("arguments: set", "arguments: npus"),
+    ),
+    Case(
+        "export_trace",
+        ("tiny.yaml",),
+        {"to": "tiny.pftrace", "variant": "tiny"},
+        ("export-trace", "tiny.yaml", "--out", "tiny.pftrace", "--variant", "tiny"),
+        {"variant": "huge"},
+        ("arguments: variant",),
+    ),
+    Case(
+        "import_trace",
+        ("astra", Path("inputs")),
+        {"to": "imported", "network": Path("inputs/network.yml")},
+        ("import", "astra", "inputs", "--out", "imported", "--network", "inputs/network.yml"),
+        {"like": {}, "times": "never", "topology": "Ring(4)", "npus": 4},
+        (
+            *("arguments: times", "arguments: times", "arguments: like", "arguments: npus"),
+            "arguments: topology",
+        ),
+    ),
+    Case(
+        "reproduce",
+        (["tutorial-torus-volume", "tutorial-six-phase-chunk"],),
+        {"threads": 1, "seed": 3, "keep": Path("kept"), "experiments": True},
+        (
+            *("reproduce", "tutorial-torus-volume", "tutorial-six-phase-chunk", "--threads", "1", "--seed", "3"),
+            *("--keep", "kept", "--experiments"),
+        ),
+        {"claims": "nosuch", "sources": ["tutoria"], "seed": -1, "keep": 4},
+        ("arguments: seed", "arguments: sources", "arguments: keep", "arguments: claims"),
+        wrong_given=(),
+    ),
+    Case(
         "detect",
         (),
         {"nccl_file": "nccl.xml", "sys_root": "nowhere", "nvidia_smi": "./none"},
@@ -165,6 +242,9 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ):
         Path(name).write_text(yaml.safe_dump(content))
     Path("nccl.xml").write_text(CLOUD_XML)
+    Path("inputs").mkdir()
+    for name, text in ASTRA.items():
+        Path("inputs", name).write_text(text)
 
 
 def apart_from_cost(document: dict[str, Any]) -> dict[str, Any]:
@@ -195,8 +275,9 @@ def test_equals_the_command_and_shows_itself(
 
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_says_what_is_wrong(case: Case) -> None:
+    given = case.given if case.wrong_given is None else case.wrong_given
     with pytest.raises(syncline.InputError) as caught:
-        getattr(syncline, case.function)(*case.given, **case.known | case.wrong)
+        getattr(syncline, case.function)(*given, **case.known | case.wrong)
     assert tuple(f"{p.file}: {p.field}" for p in caught.value.problems) == case.places
     assert " --" not in str(caught.value)
     assert "command line" not in str(caught.value)
@@ -283,6 +364,164 @@ def test_a_calibration_is_for_bench(tmp_path: Path) -> None:
             assert row.time_s == pytest.approx(fitted.fitted_s, rel=0.01)
     with pytest.raises(syncline.InputError, match="arguments: out: this cannot be written"):
         found.save(tmp_path / "nowhere" / "mine.yaml")
+
+
+def test_a_plan_is_for_collective() -> None:
+    """What was exported runs to the time of the algorithm."""
+    fabric: dict[str, Any] = {"topology": "Ring(4, rate=50GB/s)"}
+    found = syncline.export("all-reduce", algorithm="auto", size="1MiB", **fabric)
+    assert found.plan is not None
+    assert (found.format, found.ranks, found.root) == ("plan", 4, None)
+    assert json.loads(found.text) == found.plan == found.document["plan"]
+    path = found.save("plan.json")
+    alone = syncline.collective("all-reduce", "1MiB", **fabric)
+    assert syncline.collective("all-reduce", "1MiB", plan=path, **fabric).time_s == alone.time_s > 0
+    assert syncline.verify(path)
+    as_xml = syncline.export("all-reduce", algorithm=found.algorithm, ranks="4", format="msccl-xml")
+    assert (as_xml.plan, as_xml.text.splitlines()[0][:5]) == (None, "<algo")
+    assert syncline.verify(as_xml.save("plan.xml"))
+    with pytest.raises(syncline.InputError, match="arguments: path: this cannot be written"):
+        found.save("nowhere/plan.json")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"algorithm": 4}, "arguments: algorithm: this is not text"),
+        ({"algorithm": None}, "arguments: algorithm: no algorithm is given"),
+        ({"ranks": 0}, "arguments: ranks: these are no ranks"),
+        ({"ranks": [2, 2]}, "arguments: ranks: ranks cannot be given as list"),
+        ({"ranks": None}, "arguments: topology: no fabric is given"),
+        ({"instances": True}, "arguments: instances: this is not a whole number"),
+        ({"instances": 2}, "arguments: instances: a plan has no instances"),
+        ({"algorithm": "auto"}, "arguments: algorithm: which algorithm is the fastest depends on the size"),
+        ({"algorithm": "rong"}, "arguments: algorithm: "),
+        ({"to": 4}, "arguments: to: a file cannot be given as int"),
+        ({"to": "nowhere/plan.json"}, "arguments: to: this cannot be written"),
+        ({"algorithm": "double-binary-tree"}, "arguments: size: a plan of double-binary-tree has a number of slices"),
+        ({"ranks": "2x2", "algorithm": "ring", "format": "mscclpp-json", "instances": 32}, "arguments: format"),
+    ],
+)
+def test_what_cannot_be_exported(given: dict[str, Any], said: str) -> None:
+    known: dict[str, Any] = {"algorithm": "ring", "ranks": 4}
+    with pytest.raises(syncline.InputError) as caught:
+        syncline.export("all-reduce", **known | given)
+    assert said in str(caught.value)
+    assert " --" not in str(caught.value)
+    assert "command line" not in str(caught.value)
+
+
+def test_traces_that_were_written() -> None:
+    found = syncline.export_trace(syncline.load(EXPERIMENT), to="traces")
+    assert found.files == tuple(Path("traces") / file for file in found.document["files"])
+    assert [path.name for path in found.files] == [f"tiny.{npu}.et" for npu in range(4)]
+    assert (found.folder, found.prefix, found.npus) == (Path("traces"), Path("traces/tiny"), 4)
+    assert found.size_bytes == sum(path.stat().st_size for path in found.files)
+    profiles = syncline.export_trace(EXPERIMENT, to="profiles", format="kineto")
+    shown = syncline.export_trace(EXPERIMENT, to="both.pftrace", overlay=[profiles.prefix])
+    assert [(each["rank"], each["matched"]) for each in shown.overlay] == [(n, {"all-reduce": 1}) for n in range(4)]
+    cancel = syncline.Cancellation()
+    cancel.cancel()
+    with pytest.raises(syncline.CancelledError):
+        syncline.export_trace(EXPERIMENT, to="more", cancel=cancel)
+    assert not Path("more").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"to": 4}, "arguments: to: a place cannot be given as int"),
+        ({"to": "tiny.yaml"}, "arguments: to: this cannot be written"),
+        ({"to": "x.json", "format": "perfetto"}, "arguments: to: this is no name of a file of the format perfetto"),
+        ({"npus": 4, "format": "kineto"}, "arguments: npus: these are no NPUs"),
+        ({"npus": "9", "format": "kineto"}, "arguments: npus: "),
+        ({"overlay": [4], "format": "chrome"}, "arguments: overlay: a profile cannot be given as int"),
+        ({"overlay": "nosuch", "to": "x.json"}, "nosuch"),
+        ({"source": 4}, "arguments: source: an experiment cannot be given as int"),
+        ({"source": EXPERIMENT | {"variants": [{"name": "a"}, {"name": "b"}]}}, "arguments: variant: the experiment"),
+    ],
+)
+def test_what_cannot_be_traced(given: dict[str, Any], said: str) -> None:
+    known: dict[str, Any] = {"source": EXPERIMENT, "to": "traces"}
+    with pytest.raises(syncline.InputError) as caught:
+        syncline.export_trace(**known | given)
+    assert said in str(caught.value)
+    assert " --" not in str(caught.value)
+    assert "command line" not in str(caught.value)
+
+
+def test_what_was_imported_is_an_experiment() -> None:
+    """Traces of an experiment are imported again, with its other sections, and run to its time."""
+    base = EXPERIMENT | {"collective": {"algorithm": "ring"}, "network": "flow"}
+    traces = syncline.export_trace(base, to="traces")
+    times = [syncline.run(base).systems["tiny"].iteration_time_s]
+    for like in (base, syncline.Experiment(**base), "like.yaml"):
+        Path("like.yaml").write_text(yaml.safe_dump(base))
+        found = syncline.import_trace("chakra", traces.files, to="imported", like=like)
+        assert (found.experiment, found.graph) == (Path("imported/experiment.yaml"), Path("imported/graph.json"))
+        assert (found.format, found.name, found.npus, found.differences) == ("chakra", "tiny", 4, ())
+        assert found.document["files"] == {"experiment": str(found.experiment), "graph": str(found.graph)}
+        times.append(syncline.run(found).systems["tiny"].iteration_time_s)
+    assert times == [times[0]] * 4
+    swept = syncline.sweep({"name": "s", "base": found, "axes": {"network.backend": ["flow", "packet"]}}, threads=1)
+    assert swept.table.to_arrow().column("iteration_time_s").to_pylist()[0] == times[0]
+    assert syncline.load(found).name == "tiny"
+    (first, *_) = syncline.import_trace("astra", "inputs").differences
+    assert (first.what, first.here) == ("local-mem-bw", "the ideal endpoint reduces in no time")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"format": "xml"}, "arguments: format: this format is not known"),
+        ({"format": None}, "arguments: format: this is not text"),
+        ({"files": "nosuch"}, "arguments: files: this is no directory"),
+        ({"files": []}, "arguments: files: no file is given"),
+        ({"files": ["-"]}, "arguments: files: standard input is read by the command line only"),
+        ({"files": ["inputs", 4]}, "arguments: files: a file cannot be given as int"),
+        ({"to": "tiny.yaml/x"}, "arguments: to: this cannot be written"),
+        ({"backend": "fast"}, "arguments: backend: this backend is not known"),
+        ({"npus": "4"}, "arguments: npus: this is not a whole number"),
+        ({"network": "nosuch.yml"}, "nosuch.yml"),
+        ({"format": "kineto", "memory": "m.json"}, "arguments: memory: only a directory of ASTRA-sim has such a part"),
+        ({"format": "kineto", "like": {"topology": {4}}}, "argument like: topology: a value of the type set"),
+        ({"format": "kineto", "like": EXPERIMENT | {"variants": []}}, "argument like: variants"),
+        ({"format": "kineto", "like": 4}, "arguments: like: a file cannot be given as int"),
+    ],
+)
+def test_what_cannot_be_imported(given: dict[str, Any], said: str) -> None:
+    known: dict[str, Any] = {"format": "astra", "files": "inputs", "to": "imported"}
+    with pytest.raises(syncline.InputError) as caught:
+        syncline.import_trace(**known | given)
+    assert said in str(caught.value)
+    assert " --" not in str(caught.value)
+    assert "command line:" not in str(caught.value)
+
+
+def test_published_figures_beside_simulated_ones() -> None:
+    found = syncline.reproduce("tutorial-torus-dimension", sources=["tutorial"], threads=1, keep="kept")
+    by_id = {each.id: each for each in found.findings}
+    assert len(by_id) == 5
+    assert {each.source for each in found.findings} == {"tutorial"}
+    volume = by_id["tutorial-torus-volume"]
+    assert (volume.published, volume.simulated, volume.unit, volume.inside) == ([3.5, 4.25], [3.5, 4.25], "x", True)
+    rows = [row for row in found.table.to_arrow().to_pylist() if row["id"] == volume.id]
+    assert [(row["published"], row["simulated"]) for row in rows] == [(3.5, 3.5), (4.25, 4.25)]
+    (row,) = syncline.reproduce("blink-rings-dgx1p").table.to_arrow().to_pylist()
+    assert (row["least"], row["most"], row["inside"]) == (2.285, 2.286, True)
+    assert row["least"] <= row["simulated"] <= row["most"]
+    assert (found.differences, found.experiments, found.status) == ((), (), "complete")
+    assert repr(found) == "<Reproduction of 5 claims: 5 inside their range>"
+    again = syncline.reproduce("tutorial-torus-dimension", keep="kept", threads=1)  # from what was kept
+    assert again.findings == (by_id["tutorial-torus-dimension"],)
+    for wrong, said in (
+        ({"claims": 4}, "claims: these are no names"),
+        ({"claims": "tutorial", "threads": 0}, "threads: this is out of range"),
+        ({"claims": "tutorial", "experiments": "no"}, "experiments: this is neither true nor false"),
+        ({"claims": "tutorial", "keep": "tiny.yaml"}, "keep: this folder cannot be written to"),
+    ):
+        with pytest.raises(syncline.InputError, match=f"arguments: {said}"):
+            syncline.reproduce(**wrong)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -42,9 +42,12 @@ class Spelling:
 
     positional: tuple[str, ...] = ()
     """Arguments that stand without their name, which is then written in capitals."""
+    called: tuple[tuple[str, str], ...] = ()
+    """Names of arguments of commands, each with the one that it has here if that is another."""
 
     def name(self, argument: str) -> str:
         """The name of an argument, such as `memory_limit`, as it is written."""
+        argument = dict(self.called).get(argument, argument)
         if argument in self.positional:
             return argument.upper()
         return self.before + argument.replace("_", self.joint)

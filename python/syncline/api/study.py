@@ -145,7 +145,7 @@ def load(
         "fold": fold,
     }
     settings = arguments.of_program(changes=set, baseline=baseline, forced=forced)
-    return Study(settings.loaded(_reader(source)))
+    return Study(settings.loaded(reader(source)))
 
 
 def check(
@@ -179,7 +179,7 @@ def check(
         "fold": fold,
     }
     settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, forced=forced, cancel=cancel)
-    return Check(simulate.check(_reader(source), settings, watch_of(progress)))
+    return Check(simulate.check(reader(source), settings, watch_of(progress)))
 
 
 def run(
@@ -248,7 +248,7 @@ def run(
 
     with runs.of_directory("out"):
         finished = simulate.run(
-            _reader(source), settings, None if out is None else to, watch=watch_of(progress), warn=warn_of(progress)
+            reader(source), settings, None if out is None else to, watch=watch_of(progress), warn=warn_of(progress)
         )
     if finished.outcomes.interrupted:
         raise KeyboardInterrupt
@@ -262,8 +262,8 @@ def run(
     return found
 
 
-def _reader(source: Source | Study) -> simulate.Read:
-    """Reads what is given as an experiment."""
+def reader(source: Source | Study) -> simulate.Read:
+    """Reads what is given as an experiment, with overrides. What it reads raises [`InputError`]."""
 
     def read(overrides: Any, forced: Any) -> experiments.Study:
         if not isinstance(source, Study):

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from syncline.cli import options
 
 if TYPE_CHECKING:
-    from syncline.errors import Problem
-    from syncline.importers.output import Asked, Imported
+    from syncline.importers.output import Imported
 
-FORMATS: Final = ("chakra", "astra", "fx", "kineto")
-TIMES: Final = ("recorded", "computed")
 MOST_CLASSES: Final = 8
 """Classes that are listed."""
 
@@ -84,121 +81,31 @@ def import_trace(
     profiles of PyTorch, one JSON file for each rank. docs/importing.md says what is taken of each, and what differs in
     meaning.
     """
-    began = time.monotonic()
-    asked = _asked(format_, topology, backend, like, groups, times, npus, (workload, system, network, memory))
+    from syncline.api import trace_imports
 
-    from syncline.importers import output
-
-    imported = _imported(format_, files, asked)
-    if asked.like is not None:
-        from syncline.importers import similar
-
-        similar.take(imported, asked.like)
-    written = output.save(imported, out)
+    parts = {"workload": workload, "system": system, "network": network, "memory": memory}
+    asked = trace_imports.Asked(
+        format=format_,
+        files=tuple(files),
+        topology=topology,
+        backend=backend,
+        like=like,
+        groups=groups,
+        times=times,
+        parts={name: value for name, value in parts.items() if value is not None},
+        npus=npus,
+    )
+    written = trace_imports.write(asked, out)
     if json:
-        _print_document(imported, written, began)
+        from syncline import results
+
+        print(results.dumps(written.document))
     elif not quiet:
-        _print(imported, written)
+        _print(written.imported, written.files)
     return 0
 
 
-def _asked(
-    format_: str,
-    topology: str | None,
-    backend: str | None,
-    like: Path | None,
-    groups: Path | None,
-    times: str | None,
-    npus: int | None,
-    parts: tuple[str | None, ...],
-) -> Asked:
-    from syncline.errors import InputError, command_line, did_you_mean, one_of
-    from syncline.importers.output import Asked
-
-    problems: list[Problem] = []
-
-    def refuse(flag: str, value: str, message: str, accepted: str) -> None:
-        problems.extend(command_line(flag, value, message, accepted).problems)
-
-    if format_ not in FORMATS:
-        hint = did_you_mean(format_, FORMATS)
-        refuse("FORMAT", format_, f"this format is not known{hint}", one_of(FORMATS))
-    if times not in (None, *TIMES):
-        refuse("--times", str(times), "this is not known", one_of(TIMES))
-    if times is not None and format_ != "chakra":
-        refuse("--times", times, "this has no effect: only Chakra traces have both", "syncline import chakra")
-    if groups is not None and format_ not in ("chakra", "astra"):
-        refuse("--groups", str(groups), "this has no effect: these files say it themselves", "no --groups")
-    if backend is not None and like is not None:
-        refuse("--backend", backend, "--like says the network", "one of the two")
-    if like is not None and format_ == "astra":
-        refuse("--like", str(like), "the directory says how its workload is run", "no --like")
-    if backend is not None:
-        from syncline import networks
-
-        if backend not in (names := list(networks.NETWORKS)):
-            refuse("--backend", backend, "this backend is not known", one_of(names))
-    if npus is not None and not 1 <= npus <= 2**20:
-        refuse("--npus", str(npus), "this is out of range", "1 to 1048576")
-    named = {name: value for name, value in zip(PARTS, parts, strict=True) if value is not None}
-    for name, value in named.items() if format_ in FORMATS and format_ != "astra" else ():
-        refuse(f"--{name}", value, "only a directory of ASTRA-sim has such a part", "syncline import astra")
-    if npus is not None and format_ in ("chakra", "astra"):
-        refuse("--npus", str(npus), "the files say how many NPUs there are", "no --npus")
-    if topology is not None and (like is not None or format_ == "astra"):
-        other = "--like" if like is not None else "the network configuration"
-        refuse("--topology", topology, f"{other} says the topology", "one of the two")
-    if problems:
-        raise InputError(problems)
-    from syncline.importers import similar
-
-    return Asked(
-        topology, groups, times or TIMES[0], backend, None if like is None else similar.read(like), named, npus
-    )
-
-
-PARTS: Final = ("workload", "system", "network", "memory")
-
-
-def _imported(format_: str, files: list[str], asked: Asked) -> Imported:
-    if format_ == "chakra":
-        from syncline.importers import chakra
-
-        return chakra.imported(files, asked)
-    if format_ == "astra":
-        from syncline.importers import astra
-
-        return astra.imported(files, asked)
-    if format_ == "fx":
-        from syncline.importers import fx
-
-        return fx.imported(files, asked)
-    from syncline.importers import kineto
-
-    return kineto.imported(files, asked)
-
-
-def _print_document(imported: Imported, written: dict[str, str], began: float) -> None:
-    from syncline import results
-
-    document: dict[str, Any] = {
-        **results.versions(),
-        "status": "complete",
-        "seed": 0,
-        "assumptions": imported.assumptions,
-        "warnings": [],
-        "fidelity": {"backend": imported.sections.get("network")},
-        "format": imported.format,
-        "name": imported.name,
-        "files": written,
-        **imported.facts,
-        "differences": [{"what": d.what, "there": d.there, "here": d.here} for d in imported.differences],
-        "cost": results.cost(time.monotonic() - began, []),
-    }
-    print(results.dumps(document))
-
-
-def _print(imported: Imported, written: dict[str, str]) -> None:
+def _print(imported: Imported, written: Mapping[str, str]) -> None:
     from syncline.cli import tables
 
     facts = imported.facts

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -69,59 +68,36 @@ def reproduce(
         problems += [problem for error in _unwritable(write, claims or []) for problem in error.problems]
     if problems:
         raise InputError(problems)
-    from syncline.reproduction import experiments, ledger, page
+    from syncline import progress_display
+    from syncline.api import reproducing
+    from syncline.reproduction import page
 
-    selected = ledger.select(claims or [])
-    asked = with_experiments or write is not None
-    chosen = experiments.select(experiments.load(), claims or [], selected) if asked else []
+    asked = reproducing.select(claims or [], experiments=with_experiments or write is not None)
     if write is not None:
-        page.check(chosen)
-
-    from syncline import estimate, progress_display, results, runner
-    from syncline.reproduction import confirm, sources
-    from syncline.reproduction.kept import Kept
-    from syncline.reproduction.runs import Runs, estimated
-
-    began = time.monotonic()
-    kept = None if keep is None else Kept(keep)
-    if kept is not None:
-        kept.prepare()
-    runs, confirming = Runs(seed, kept), Runs(seed, kept)
-
-    def work(runs: Runs, confirming: Runs) -> list[tuple[str, Callable[[], Any]]]:
-        of_claims = [*sources.tasks(selected, runs), *experiments.tasks(chosen, runs)]
-        return of_claims if claims else [*confirm.tasks(confirming), *of_claims]
-
-    takes = estimated(lambda ahead: work(ahead, ahead), seed, kept)
-    options.warn(estimate.warning_of_many("the claims", takes, threads), quiet=quiet)
-    tasks = work(runs, confirming)
-    for _ in runner.concurrently(tasks, threads, progress_display.shown(quiet=quiet)):
-        pass
-    findings = sources.findings(selected, runs)
-    tables_found = [experiments.table(experiment, runs) for experiment in chosen]
-    comparisons = [] if claims else confirm.comparisons(confirming)
-
-    document = results.document(sources.variants(selected, runs), seed=seed, status="complete", warnings=[])
-    results.state_folded(document, (result.summary["unfolded"] is None for result in runs.finished()))
-    document["claims"] = ledger.document(findings)
-    if asked:
-        document["experiments"] = [table.as_document() for table in tables_found]
-    if not claims:
-        document["confirmed_unfolded"] = [comparison.as_document() for comparison in comparisons]
-    document["cost"] = results.cost(time.monotonic() - began, [*runs.finished(), *confirming.finished()])
+        page.check(asked.experiments)
+    reproduced = reproducing.run(
+        asked,
+        keep,
+        seed=seed,
+        threads=threads,
+        watch=progress_display.shown(quiet=quiet),
+        warn=lambda warning: options.warn(warning, quiet=quiet),
+    )
+    findings, tables_found, comparisons = reproduced.findings, reproduced.tables, reproduced.comparisons
     if write is not None:
         from syncline import rundir
 
         rundir.write(write, page.render(page.Page(findings, tables_found, comparisons)))
     if json:
-        print(results.dumps(document))
+        from syncline import results
+
+        print(results.dumps(reproduced.document))
     else:
         _print(findings, tables_found if with_experiments else [], comparisons)
-    output.write(out, "reproduce", document, quiet=quiet)
-    different = confirm.differences(comparisons)
-    for difference in different:
+    output.write(out, "reproduce", reproduced.document, quiet=quiet)
+    for difference in reproduced.differences:
         print(difference, file=sys.stderr)
-    return 1 if different else 0
+    return 1 if reproduced.differences else 0
 
 
 def _unwritable(page: Path, claims: list[str]) -> list[InputError]:
@@ -135,7 +111,9 @@ def _unwritable(page: Path, claims: list[str]) -> list[InputError]:
     return found
 
 
-def _print(findings: list[Finding], experiments: list[experiments.Table], comparisons: list[Comparison]) -> None:
+def _print(
+    findings: Sequence[Finding], experiments: Sequence[experiments.Table], comparisons: Sequence[Comparison]
+) -> None:
     from syncline.cli import tables
 
     tables.show(_claims(findings))
@@ -150,7 +128,7 @@ def _print(findings: list[Finding], experiments: list[experiments.Table], compar
         tables.show(_confirmed(comparisons))
 
 
-def _claims(findings: list[Finding]) -> Table:
+def _claims(findings: Sequence[Finding]) -> Table:
     from syncline.reproduction.ledger import numbers, ranges
 
     table = _table(("claim", "unit", "published", "simulated", "accepted", "", "note"), "")
@@ -177,7 +155,7 @@ def _experiment(found: experiments.Table) -> Table:
     return table
 
 
-def _confirmed(comparisons: list[Comparison]) -> Table:
+def _confirmed(comparisons: Sequence[Comparison]) -> Table:
     from syncline.reproduction.page import CONFIRMED, confirmed
 
     table = _table(CONFIRMED, "one point of each study, simulated unfolded as well")

@@ -275,7 +275,8 @@ class _Where:
         """The plan in the terms of thread blocks, as `syncline export` has them."""
         import tempfile
 
-        from syncline.cli import export, single
+        from syncline.api import exporting
+        from syncline.cli import single
         from syncline.schedules import msccl_write, plan_form
         from syncline.schedules.mscclpp import write as mscclpp_write
 
@@ -291,9 +292,9 @@ class _Where:
                 plan=str(path),
             )
             study, _ = single.load(flags, [], None)
-            schedule: Any = export.written(study.variants[0], instances=1)
-        schedule["name"] = form["name"][: export.MOST_LETTERS]
-        schedule["threads"] = export.THREADS
+            schedule: Any = exporting.written(study.variants[0], instances=1)
+        schedule["name"] = form["name"][: exporting.MOST_LETTERS]
+        schedule["threads"] = exporting.THREADS
         return msccl_write.write(schedule) if format_ == MSCCL else mscclpp_write.write(schedule)
 
 

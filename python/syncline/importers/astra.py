@@ -155,7 +155,7 @@ def _take_workload(
     if own is not None:
         made.workload["element"] = f"{own.element}B"
     made.assumptions += chakra.said(rules)
-    made.facts = chakra.facts(found, len(files.by_npu))
+    made.facts = chakra.facts(found)
     made.differences += OF_TRACES
 
 

@@ -442,7 +442,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
         made.workload["element"] = f"{own.element}B"
         made.sections["training"] = {"iterations": own.iterations, "tail": own.tail}
     made.assumptions += said(rules)
-    made.facts = facts(found, len(files.by_npu))
+    made.facts = facts(found)
     return made
 
 
@@ -496,12 +496,11 @@ def said(rules: Rules) -> list[str]:
     return notes
 
 
-def facts(found: Assembled, files: int) -> dict[str, Any]:
+def facts(found: Assembled) -> dict[str, Any]:
     """What a document says of a graph."""
     classes = {name: len(of["nodes"]) for name, of in found.graph["classes"].items()}
     return {
         "npus": found.npus,
-        "files": files,
         "nodes": found.nodes,
         "classes": [{"name": name, "nodes": nodes} for name, nodes in classes.items()],
         "families": [{"name": name, "communicators": count} for name, count in found.families.items()],

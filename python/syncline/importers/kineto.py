@@ -103,7 +103,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     made = Imported("kineto", files.name or "profile", found.graph, topology=topology)
     made.sections = output.sections_of_default(asked.backend)
     made.assumptions = [*assumptions, *notes.said(), "every rank begins with its first event: clocks are not compared"]
-    made.facts = chakra.facts(found, len(profiles))
+    made.facts = chakra.facts(found)
     return made
 
 

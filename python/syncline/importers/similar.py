@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from syncline import document, inputs
+from syncline.document import Origin
 from syncline.errors import InputError, Problem
 from syncline.importers.output import Imported, Like
 
@@ -33,13 +35,22 @@ def read(like: Path) -> Like:
     label = str(like)
     path = inputs.given(like)
     values = document.plain(document.read(document.read_text(path, label), label))
+    return _checked(label, inputs.folder_of(path).absolute(), values)
+
+
+def of_values(given: Mapping[str, object], label: str) -> Like:
+    """The same of what a file would say; relative paths start in the working directory. Raises [`InputError`]."""
+    return _checked(label, Path().absolute(), document.plain(document.of_value(given, Origin(label, None))))
+
+
+def _checked(label: str, folder: Path, values: object) -> Like:
     if not isinstance(values, dict) or "topology" not in values:
         message = "this is no experiment with a topology of its own"
         raise InputError([Problem(label, None, "topology", None, message, "an experiment file")])
     if "variants" in values:
         message = "an experiment with variants is several"
         raise InputError([Problem(label, None, "variants", None, message, "an experiment without variants")])
-    return Like(label, inputs.folder_of(path).absolute(), values)
+    return Like(label, folder, values)
 
 
 def dimensions(like: Like) -> list[int]:

@@ -1,4 +1,4 @@
-"""The timeline of a simulation as one file: the part of `syncline export-trace` for Chrome's and Perfetto's formats."""
+"""The timeline of a simulation as one file: the part of `syncline.export_trace` for Chrome's and Perfetto's formats."""
 
 from __future__ import annotations
 

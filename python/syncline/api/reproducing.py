@@ -1,0 +1,265 @@
+"""`syncline.reproduce`: published figures against simulated ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline.api import arguments, display, files, tables
+from syncline.api.arguments import ARGUMENTS
+from syncline.api.documented import Documented
+from syncline.api.progress import Progress, warn_of, watch_of
+from syncline.errors import InputError, Problem
+
+if TYPE_CHECKING:
+    from syncline.api.files import AnyPath
+    from syncline.api.simulate import Warn
+    from syncline.api.tables import Table
+    from syncline.reproduction import experiments as varied
+    from syncline.reproduction import ledger
+    from syncline.reproduction.confirm import Comparison
+    from syncline.reproduction.runs import Runs
+    from syncline.results import Document
+    from syncline.runner import Watch
+
+RENAMED: Final = replace(ARGUMENTS, called=(("claim", "claims"),))
+"""What the arguments of the function are called that the command calls otherwise."""
+SHOWN: Final = 50
+"""Claims that a notebook shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The claims that are simulated."""
+
+    names: tuple[str, ...]
+    """Claims and sources that are asked for; all without any."""
+    claims: Sequence[ledger.Claim]
+    experiments: Sequence[varied.Experiment]
+    """What is varied behind the claims."""
+    with_experiments: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Reproduced:
+    """What came of the claims."""
+
+    findings: Sequence[ledger.Finding]
+    tables: Sequence[varied.Table]
+    comparisons: Sequence[Comparison]
+    """With all claims: points that were simulated folded and unfolded."""
+    differences: Sequence[str]
+    """What is not the same of them, in words."""
+    document: Document
+    """The document of `reproduce --json`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A published figure, or several that belong together, and what was simulated."""
+
+    id: str
+    """The name of the claim."""
+    source: str
+    """The publication: `ace`, say."""
+    where: str
+    """Section, figure or table of it."""
+    metric: str
+    """What the figure says."""
+    unit: str
+    published: float | list[float]
+    simulated: float | list[float] | None
+    """`None` if the search for it found nothing; the note says why."""
+    accept: list[Any]
+    """The least and the most that count as reproduced, for each figure."""
+    inside: bool
+    """Whether all are within them."""
+    note: str
+    """What was found beside the figures."""
+
+
+class Reproduction(Documented):
+    """Published figures beside simulated ones."""
+
+    def __init__(self, reproduced: Reproduced) -> None:
+        super().__init__(reproduced.document)
+        self.findings: tuple[Finding, ...] = tuple(Finding(**each) for each in reproduced.document["claims"])
+        """The claims, in the order of the sources."""
+        self.table: Table = tables.of_entries("claims", [row for each in self.findings for row in _rows(each)])
+        """The same with a row for each figure: `published`, `simulated`, and `least` and `most` that are accepted."""
+        self.differences: tuple[str, ...] = tuple(reproduced.differences)
+        """Of all claims: what folding changed of points that were simulated unfolded as well; empty if all is well."""
+
+    def __repr__(self) -> str:
+        inside = sum(each.inside for each in self.findings)
+        return f"<Reproduction of {display.counted(len(self.findings), 'claim')}: {inside} inside their range>"
+
+    def _repr_html_(self) -> str:
+        from syncline.reproduction.ledger import numbers
+
+        claims = self.document["claims"]
+        rows = [
+            (
+                str(each["id"]),
+                str(each["unit"]),
+                *(
+                    each[key] if isinstance(each[key], str) else numbers(each[key])
+                    for key in ("published", "simulated")
+                ),
+                "inside" if each["inside"] else "outside",
+            )
+            for each in claims[:SHOWN]
+        ]
+        left = len(claims) - SHOWN
+        more = [f"{left:,} further claims are in reproduction.findings."] if left > 0 else []
+        headings = ["claim", "unit", "published", "simulated", ""]
+        return display.table("published figures", headings, rows) + display.paragraphs([*more, *self.differences])
+
+    @property
+    def experiments(self) -> tuple[dict[str, Any], ...]:
+        """What was varied behind the claims, as tables of the document, if it was asked for."""
+        return tuple(self.document.get("experiments", ()))
+
+
+def _rows(finding: Finding) -> list[dict[str, Any]]:
+    """A row for each figure of a claim."""
+    many = isinstance(finding.published, list)
+    published = finding.published if isinstance(finding.published, list) else [finding.published]
+    simulated = finding.simulated if isinstance(finding.simulated, list) else [finding.simulated] * len(published)
+    return [
+        {
+            "id": finding.id,
+            "source": finding.source,
+            "where": finding.where,
+            "metric": finding.metric,
+            "unit": finding.unit,
+            "published": float(said),
+            "simulated": None if found is None else float(found),
+            "least": float(accept[0]),
+            "most": float(accept[1]),
+            "inside": finding.inside,
+            "note": finding.note,
+        }
+        for said, found, accept in zip(published, simulated, finding.accept if many else [finding.accept], strict=True)
+    ]
+
+
+def reproduce(
+    claims: str | Sequence[str] = (),
+    *,
+    sources: str | Sequence[str] = (),
+    experiments: bool = False,
+    keep: AnyPath | None = None,
+    threads: int | None = None,
+    seed: int = 0,
+    progress: Progress = None,
+) -> Reproduction:
+    """Compares simulations with published figures.
+
+    `claims` are names of claims (`"ace-fig6-sms"`) and `sources` those of publications, all of whose claims are
+    simulated: ace, ace1, tutorial, hoti and blink. Without any of them, all claims are, which takes hours, and one
+    point of every study is simulated unfolded as well. With `experiments`, the one-factor experiments behind the claims
+    are run, too. Simulations are kept in the folder `keep`, from which a later call takes them.
+
+    A claim outside its range is a result, not an error. Raises [`InputError`] with everything that is wrong, and
+    [`SimulationFailedError`] if a simulation fails.
+    """
+    problems = arguments.common_problems(ARGUMENTS, seed=seed, threads=threads)
+    names = [*_names(claims, "claims", problems), *_sources(sources, problems)]
+    if not isinstance(experiments, bool):
+        problems.append(ARGUMENTS.problem("experiments", experiments, "this is neither true nor false", "True, False"))
+    folder = None
+    if keep is not None:
+        folder = arguments.collected(problems, lambda: files.path_of(keep, "keep", "a folder", "the path of a folder"))
+    with arguments.spelled(RENAMED):
+        asked = arguments.collected(problems, lambda: select(names, experiments=experiments is True))
+        if problems or asked is None:
+            raise InputError(problems)
+        kept = None if folder is None else Path(folder)
+        watch, warn = watch_of(progress), warn_of(progress)
+        return Reproduction(run(asked, kept, seed=seed, threads=threads, watch=watch, warn=warn))
+
+
+def _names(given: object, argument: str, problems: list[Problem]) -> list[str]:
+    """Names that are given, one or several; what is wrong with them is added to `problems`."""
+    several = [given] if isinstance(given, str) else given
+    if not isinstance(several, Sequence) or not all(isinstance(name, str) for name in several):
+        problems.append(ARGUMENTS.problem(argument, given, "these are no names", "a name, or a list of names"))
+        return []
+    return list(several)
+
+
+def _sources(given: object, problems: list[Problem]) -> list[str]:
+    from syncline.errors import did_you_mean, one_of
+    from syncline.reproduction.sources import SOURCES
+
+    names = _names(given, "sources", problems)
+    for name in names:
+        if name not in SOURCES:
+            message = f"no source is called this{did_you_mean(name, SOURCES)}"
+            problems.append(ARGUMENTS.problem("sources", name, message, one_of(SOURCES)))
+    return [name for name in names if name in SOURCES]
+
+
+def select(names: Sequence[str], *, experiments: bool) -> Asked:
+    """The claims of the given names and sources, all without any, and the experiments behind them if asked for. Raises
+    [`InputError`].
+    """
+    from syncline.reproduction import experiments as varied
+    from syncline.reproduction import ledger
+
+    selected = ledger.select(names)
+    chosen = varied.select(varied.load(), names, selected) if experiments else []
+    return Asked(tuple(names), selected, chosen, experiments)
+
+
+def run(
+    asked: Asked,
+    keep: Path | None,
+    *,
+    seed: int = 0,
+    threads: int | None = None,
+    watch: Watch | None = None,
+    warn: Warn | None = None,
+) -> Reproduced:
+    """Simulates what claims need, for programs and for the command line. Raises [`InputError`] where simulations cannot
+    be kept.
+    """
+    from syncline import estimate, results, runner
+    from syncline.reproduction import confirm, ledger, sources
+    from syncline.reproduction import experiments as varied
+    from syncline.reproduction.kept import Kept
+    from syncline.reproduction.runs import Runs, estimated
+
+    began = time.monotonic()
+    kept = None if keep is None else Kept(keep)
+    if kept is not None:
+        kept.prepare()
+    runs, confirming = Runs(seed, kept), Runs(seed, kept)
+
+    def work(runs: Runs, confirming: Runs) -> list[tuple[str, Callable[[], Any]]]:
+        of_claims = [*sources.tasks(asked.claims, runs), *varied.tasks(asked.experiments, runs)]
+        return of_claims if asked.names else [*confirm.tasks(confirming), *of_claims]
+
+    takes = estimated(lambda ahead: work(ahead, ahead), seed, kept)
+    warning = estimate.warning_of_many("the claims", takes, threads)
+    if warning is not None and warn is not None:
+        warn(warning)
+    for _ in runner.concurrently(work(runs, confirming), threads, watch):
+        pass
+    findings = sources.findings(asked.claims, runs)
+    found = [varied.table(experiment, runs) for experiment in asked.experiments]
+    comparisons = [] if asked.names else confirm.comparisons(confirming)
+
+    document = results.document(sources.variants(asked.claims, runs), seed=seed, status="complete", warnings=[])
+    results.state_folded(document, (result.summary["unfolded"] is None for result in runs.finished()))
+    document["claims"] = ledger.document(findings)
+    if asked.with_experiments:
+        document["experiments"] = [table.as_document() for table in found]
+    if not asked.names:
+        document["confirmed_unfolded"] = [comparison.as_document() for comparison in comparisons]
+    document["cost"] = results.cost(time.monotonic() - began, [*runs.finished(), *confirming.finished()])
+    return Reproduced(findings, found, comparisons, confirm.differences(comparisons), document)
