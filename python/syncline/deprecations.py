@@ -16,14 +16,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline.document import Mapping, Origin
-from syncline.errors import Problem
-
 if TYPE_CHECKING:
     from types import FrameType
 
     import pyarrow as pa
 
+    from syncline.document import Mapping, Origin
+    from syncline.errors import Problem
     from syncline.schema.merge import Override
 
 
@@ -91,6 +90,8 @@ def keys(root: Mapping, of: str) -> Iterator[Problem]:
     """Moves what stands under old keys of a file to the new ones, within `root`. A key that is given under both names
     is a problem.
     """
+    from syncline.document import Mapping
+
     for old, renamed in KEYS[of].items():
         *above, key = old.split(".")
         holder: object = root

@@ -372,8 +372,12 @@ def described(experiment: Experiment, astra_text: str | None = None) -> dict[str
 
 
 def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
-    """What chunks are where the experiment does not say it, with the family that it is for, if there are any."""
+    """What chunks are where the experiment does not say it, with the family that it is for, if there are any. Nothing
+    is found as long as algorithms are to be chosen.
+    """
     experiment = effective(variant.experiment)
+    if experiment.has_open_algorithms or experiment.has_open_slices:
+        return []
     try:
         specified, found = _completed(experiment, _incomplete(experiment, variant.astra_text))
     except (planned.TreesError, pricing.PricingError):
@@ -598,7 +602,8 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
     others = {"ring-unidirectional": "ring", PACKED: "ring"}
     endpoint = experiment.endpoint
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
-    is_open = endpoint.has_usual_chunks and in_flight.left_open(collective)
+    cut = any(not programs.is_one_chunk(collective, kind) for kind in kinds)
+    is_open = cut and endpoint.has_usual_chunks and in_flight.left_open(collective)
     if collective.chunks is not None:
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:

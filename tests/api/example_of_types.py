@@ -49,7 +49,7 @@ detected: tuple[int, ...] = syncline.detect().gpus
 plan: dict[str, object] | None = syncline.export("all-reduce", algorithm="ring", ranks=8).plan
 xml: str = syncline.export("all-reduce", algorithm="ring", machine="dgx1v", format="msccl-xml", instances=2).text
 unnamed = syncline.export("all-reduce", ranks=8)  # wrong
-written: syncline.ExportedTrace = syncline.export_trace(experiment, to="traces", variant="Ideal")
+written: syncline.ExportedTrace = syncline.export_trace(experiment, out="traces", variant="Ideal")
 traces: int = len(written.files) + written.size_bytes
 nowhere = syncline.export_trace(experiment)  # wrong
 imported: syncline.ImportedTrace = syncline.import_trace("chakra", written.prefix, like=experiment)

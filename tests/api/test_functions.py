@@ -154,7 +154,7 @@ CASES: Final = [
     Case(
         "export",
         ("all-reduce",),
-        {"algorithm": "ring", "ranks": 4, "format": "msccl-xml", "instances": 2, "seed": 3, "to": "ring.xml"},
+        {"algorithm": "ring", "ranks": 4, "format": "msccl-xml", "instances": 2, "seed": 3, "out": "ring.xml"},
         (
             *("export", "all-reduce", "--algorithm", "ring", "--ranks", "4", "--format", "msccl-xml"),
             *("--instances", "2", "--seed", "3", "--out", "ring.xml"),
@@ -176,7 +176,7 @@ CASES: Final = [
     Case(
         "export_trace",
         ("tiny.yaml",),
-        {"to": "traces", "set": {"collective.algorithm": "ring"}, "seed": 3},
+        {"out": "traces", "set": {"collective.algorithm": "ring"}, "seed": 3},
         ("export-trace", "tiny.yaml", "--out", "traces", "--set", "collective.algorithm=ring", "--seed", "3"),
         {"format": "xml", "npus": [0], "overlay": "measured", "seed": -1},
         ("arguments: seed", "arguments: format", "arguments: overlay"),
@@ -185,7 +185,7 @@ CASES: Final = [
     Case(
         "export_trace",
         ("tiny.yaml",),
-        {"to": "profiles", "format": "kineto", "npus": [0, 2]},
+        {"out": "profiles", "format": "kineto", "npus": [0, 2]},
         ("export-trace", "tiny.yaml", "--out", "profiles", "--format", "kineto", "--npus", "0,2"),
         {"format": "chakra", "set": 4},
         ("arguments: set", "arguments: npus"),
@@ -193,7 +193,7 @@ CASES: Final = [
     Case(
         "export_trace",
         ("tiny.yaml",),
-        {"to": "tiny.pftrace", "variant": "tiny"},
+        {"out": "tiny.pftrace", "variant": "tiny"},
         ("export-trace", "tiny.yaml", "--out", "tiny.pftrace", "--variant", "tiny"),
         {"variant": "huge"},
         ("arguments: variant",),
@@ -201,7 +201,7 @@ CASES: Final = [
     Case(
         "import_trace",
         ("astra", Path("inputs")),
-        {"to": "imported", "network": Path("inputs/network.yml")},
+        {"out": "imported", "network": Path("inputs/network.yml")},
         ("import", "astra", "inputs", "--out", "imported", "--network", "inputs/network.yml"),
         {"like": {}, "times": "never", "topology": "Ring(4)", "npus": 4},
         (
@@ -396,8 +396,8 @@ def test_a_plan_is_for_collective() -> None:
         ({"instances": 2}, "arguments: instances: a plan has no instances"),
         ({"algorithm": "auto"}, "arguments: algorithm: which algorithm is the fastest depends on the size"),
         ({"algorithm": "rong"}, "arguments: algorithm: "),
-        ({"to": 4}, "arguments: to: a file cannot be given as int"),
-        ({"to": "nowhere/plan.json"}, "arguments: to: this cannot be written"),
+        ({"out": 4}, "arguments: out: a file cannot be given as int"),
+        ({"out": "nowhere/plan.json"}, "arguments: out: this cannot be written"),
         ({"algorithm": "double-binary-tree"}, "arguments: size: a plan of double-binary-tree has a number of slices"),
         ({"ranks": "2x2", "algorithm": "ring", "format": "mscclpp-json", "instances": 32}, "arguments: format"),
     ],
@@ -412,37 +412,37 @@ def test_what_cannot_be_exported(given: dict[str, Any], said: str) -> None:
 
 
 def test_traces_that_were_written() -> None:
-    found = syncline.export_trace(syncline.load(EXPERIMENT), to="traces")
+    found = syncline.export_trace(syncline.load(EXPERIMENT), out="traces")
     assert found.files == tuple(Path("traces") / file for file in found.document["files"])
     assert [path.name for path in found.files] == [f"tiny.{npu}.et" for npu in range(4)]
     assert (found.folder, found.prefix, found.npus) == (Path("traces"), Path("traces/tiny"), 4)
     assert found.size_bytes == sum(path.stat().st_size for path in found.files)
-    profiles = syncline.export_trace(EXPERIMENT, to="profiles", format="kineto")
-    shown = syncline.export_trace(EXPERIMENT, to="both.pftrace", overlay=[profiles.prefix])
+    profiles = syncline.export_trace(EXPERIMENT, out="profiles", format="kineto")
+    shown = syncline.export_trace(EXPERIMENT, out="both.pftrace", overlay=[profiles.prefix])
     assert [(each["rank"], each["matched"]) for each in shown.overlay] == [(n, {"all-reduce": 1}) for n in range(4)]
     cancel = syncline.Cancellation()
     cancel.cancel()
     with pytest.raises(syncline.CancelledError):
-        syncline.export_trace(EXPERIMENT, to="more", cancel=cancel)
+        syncline.export_trace(EXPERIMENT, out="more", cancel=cancel)
     assert not Path("more").exists()
 
 
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"to": 4}, "arguments: to: a place cannot be given as int"),
-        ({"to": "tiny.yaml"}, "arguments: to: this cannot be written"),
-        ({"to": "x.json", "format": "perfetto"}, "arguments: to: this is no name of a file of the format perfetto"),
+        ({"out": 4}, "arguments: out: a place cannot be given as int"),
+        ({"out": "tiny.yaml"}, "arguments: out: this cannot be written"),
+        ({"out": "x.json", "format": "perfetto"}, "arguments: out: this is no name of a file of the format perfetto"),
         ({"npus": 4, "format": "kineto"}, "arguments: npus: these are no NPUs"),
         ({"npus": "9", "format": "kineto"}, "arguments: npus: "),
         ({"overlay": [4], "format": "chrome"}, "arguments: overlay: a profile cannot be given as int"),
-        ({"overlay": "nosuch", "to": "x.json"}, "nosuch"),
+        ({"overlay": "nosuch", "out": "x.json"}, "nosuch"),
         ({"source": 4}, "arguments: source: an experiment cannot be given as int"),
         ({"source": EXPERIMENT | {"variants": [{"name": "a"}, {"name": "b"}]}}, "arguments: variant: the experiment"),
     ],
 )
 def test_what_cannot_be_traced(given: dict[str, Any], said: str) -> None:
-    known: dict[str, Any] = {"source": EXPERIMENT, "to": "traces"}
+    known: dict[str, Any] = {"source": EXPERIMENT, "out": "traces"}
     with pytest.raises(syncline.InputError) as caught:
         syncline.export_trace(**known | given)
     assert said in str(caught.value)
@@ -453,11 +453,11 @@ def test_what_cannot_be_traced(given: dict[str, Any], said: str) -> None:
 def test_what_was_imported_is_an_experiment() -> None:
     """Traces of an experiment are imported again, with its other sections, and run to its time."""
     base = EXPERIMENT | {"collective": {"algorithm": "ring"}, "network": "flow"}
-    traces = syncline.export_trace(base, to="traces")
+    traces = syncline.export_trace(base, out="traces")
     times = [syncline.run(base).systems["tiny"].iteration_time_s]
     for like in (base, syncline.Experiment(**base), "like.yaml"):
         Path("like.yaml").write_text(yaml.safe_dump(base))
-        found = syncline.import_trace("chakra", traces.files, to="imported", like=like)
+        found = syncline.import_trace("chakra", traces.files, out="imported", like=like)
         assert (found.experiment, found.graph) == (Path("imported/experiment.yaml"), Path("imported/graph.json"))
         assert (found.format, found.name, found.npus, found.differences) == ("chakra", "tiny", 4, ())
         assert found.document["files"] == {"experiment": str(found.experiment), "graph": str(found.graph)}
@@ -479,7 +479,7 @@ def test_what_was_imported_is_an_experiment() -> None:
         ({"files": []}, "arguments: files: no file is given"),
         ({"files": ["-"]}, "arguments: files: standard input is read by the command line only"),
         ({"files": ["inputs", 4]}, "arguments: files: a file cannot be given as int"),
-        ({"to": "tiny.yaml/x"}, "arguments: to: this cannot be written"),
+        ({"out": "tiny.yaml/x"}, "arguments: out: this cannot be written"),
         ({"backend": "fast"}, "arguments: backend: this backend is not known"),
         ({"npus": "4"}, "arguments: npus: this is not a whole number"),
         ({"network": "nosuch.yml"}, "nosuch.yml"),
@@ -490,7 +490,7 @@ def test_what_was_imported_is_an_experiment() -> None:
     ],
 )
 def test_what_cannot_be_imported(given: dict[str, Any], said: str) -> None:
-    known: dict[str, Any] = {"format": "astra", "files": "inputs", "to": "imported"}
+    known: dict[str, Any] = {"format": "astra", "files": "inputs", "out": "imported"}
     with pytest.raises(syncline.InputError) as caught:
         syncline.import_trace(**known | given)
     assert said in str(caught.value)

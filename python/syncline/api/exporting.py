@@ -39,8 +39,6 @@ _FORMAL: Final = {PLAN: "syncline-plan"}
 """What documents call formats that they do not call as `--format` does."""
 _RANKS: Final = re.compile(r"[1-9][0-9]{0,6}(x[1-9][0-9]{0,6})*", re.ASCII)
 
-RENAMED: Final = replace(ARGUMENTS, called=(("out", "to"),))
-"""What the arguments of the function are called that flags call otherwise."""
 FABRICS: Final = 'ranks=8, topology="Torus(4,8,4)", machine="dgx-a100" or topology_file="FILE"'
 
 
@@ -192,7 +190,7 @@ def export(
     backend: str | None = None,
     set: Mapping[str, object] | None = None,
     seed: int = 0,
-    to: AnyPath | None = None,
+    out: AnyPath | None = None,
     memory_limit: str | int | None = None,
     progress: Progress = None,
     cancel: Cancellation | None = None,
@@ -204,7 +202,7 @@ def export(
     exactly what runs there. `format` is `"plan"` (JSON of syncline-plan), `"msccl-xml"` or `"mscclpp-json"`;
     `instances` copies of the algorithm share the vector of the last two. `size` is that for which `auto`, and the
     number of slices of trees and chains, are chosen; the latter may be set instead,
-    `set={"collective.slices": 16}`. The text is written into the file `to`, if that is given.
+    `set={"collective.slices": 16}`. The text is written into the file `out`, if that is given.
 
     Raises [`InputError`] with everything that is wrong, also where the format cannot hold the algorithm;
     [`CancelledError`] when `cancel` is called.
@@ -216,8 +214,8 @@ def export(
     problems += [ARGUMENTS.problem("algorithm", None, "no algorithm is given", "its name")] if algorithm is None else []
     given = (
         None
-        if to is None
-        else arguments.collected(problems, lambda: files.path_of(to, "to", "a file", "the path of a file"))
+        if out is None
+        else arguments.collected(problems, lambda: files.path_of(out, "out", "a file", "the path of a file"))
     )
     if len(problems) > len(settings.problems):
         raise InputError(problems)
@@ -237,9 +235,9 @@ def export(
         fabrics=FABRICS,
         spelling=ARGUMENTS,
     )
-    out = None if given is None else Path(given)
-    with arguments.spelled(RENAMED):
-        return Export(write(described, asked, settings, out, watch=watch_of(progress)), format)
+    path = None if given is None else Path(given)
+    with arguments.spelled(ARGUMENTS):
+        return Export(write(described, asked, settings, path, watch=watch_of(progress)), format)
 
 
 def _not_counts(ranks: object, instances: object) -> list[Problem]:

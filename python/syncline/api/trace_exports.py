@@ -35,7 +35,7 @@ MOST_FILES: Final = 65_536
 MOST_TRACED: Final = 64
 GROUPS: Final = "groups.json"
 
-RENAMED: Final = replace(ARGUMENTS, called=(("out", "to"), ("experiment", "source")))
+RENAMED: Final = replace(ARGUMENTS, called=(("experiment", "source"),))
 """What the arguments of the function are called that the command calls otherwise."""
 
 
@@ -116,7 +116,7 @@ class ExportedTrace(Documented):
 def export_trace(
     source: Source | Study,
     *,
-    to: AnyPath,
+    out: AnyPath,
     format: str | None = None,
     variant: str | None = None,
     npus: str | Sequence[int] | None = None,
@@ -129,10 +129,10 @@ def export_trace(
 ) -> ExportedTrace:
     """Writes what NPUs do in an experiment as traces that other programs read.
 
-    `source` and `set` are as in [`run`]; `variant` is needed where the experiment has several. `to` is the folder, or
+    `source` and `set` are as in [`run`]; `variant` is needed where the experiment has several. `out` is the folder, or
     the file of a timeline. `format` is `"chakra"` (execution traces of what NPUs are to do, which [`import_trace`]
     reads again), or of a simulation `"kineto"` (profiles as PyTorch's profiler writes them), `"chrome"` or `"perfetto"`
-    (timelines for viewers); by default what the suffix of `to` says. `npus` (`"0-7"`, or numbers) are those whose
+    (timelines for viewers); by default what the suffix of `out` says. `npus` (`"0-7"`, or numbers) are those whose
     profiles are written or that are shown. `overlay` has files or folders with measured profiles, which timelines show
     beside the NPUs of their ranks.
 
@@ -142,15 +142,15 @@ def export_trace(
     settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, cancel=cancel)
     problems = [*settings.problems, *arguments.not_text(format=format, variant=variant)]
     wanted = "the path of a folder, or of a file"
-    out = arguments.collected(problems, lambda: files.path_of(to, "to", "a place", wanted))
+    place = arguments.collected(problems, lambda: files.path_of(out, "out", "a place", wanted))
     profiles = _paths(overlay, problems)
     if isinstance(npus, bool) or not isinstance(npus, str | Sequence | None):
         problems.append(ARGUMENTS.problem("npus", npus, "these are no NPUs", '"0-7", or a list of numbers'))
-    if len(problems) > len(settings.problems) or out is None:
+    if len(problems) > len(settings.problems) or place is None:
         raise InputError(problems)
     asked = Asked(format, variant, arguments.listed(npus), profiles)
     with arguments.spelled(RENAMED):
-        return ExportedTrace(write(study.reader(source), asked, settings, Path(out), watch=watch_of(progress)))
+        return ExportedTrace(write(study.reader(source), asked, settings, Path(place), watch=watch_of(progress)))
 
 
 def _paths(overlay: object, problems: list[Problem]) -> tuple[str, ...]:

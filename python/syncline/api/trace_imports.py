@@ -26,7 +26,7 @@ TIMES: Final = ("recorded", "computed")
 PARTS: Final = ("workload", "system", "network", "memory")
 MOST_SHOWN: Final = 20
 """Differences that a notebook shows."""
-RENAMED: Final = replace(ARGUMENTS, called=(("out", "to"), ("file", "files")))
+RENAMED: Final = replace(ARGUMENTS, called=(("file", "files"),))
 """What the arguments of the function are called that the command calls otherwise."""
 
 
@@ -169,7 +169,7 @@ def import_trace(
     format: str,
     files: AnyPath | Sequence[AnyPath],
     *,
-    to: AnyPath | None = None,
+    out: AnyPath | None = None,
     topology: str | None = None,
     backend: str | None = None,
     like: AnyPath | Mapping[str, object] | Experiment | None = None,
@@ -186,8 +186,8 @@ def import_trace(
     `format` says what the files are: `"chakra"` execution traces, the directory of `"astra"` (ASTRA-sim 2.x), what
     `syncline.importers.fx` has written of a PyTorch module (`"fx"`), or profiles of PyTorch (`"kineto"`). `files` are
     paths of files, a folder, or the prefix of files with a number for each NPU. What is written goes into the folder
-    `to`, by default one named like the files, or into the file `to` and one beside it. `docs/importing.md` says what is
-    taken of each format.
+    `out`, by default one named like the files, or into the file `out` and one beside it. `docs/importing.md` says what
+    is taken of each format.
 
     `topology` and `backend` are those of the experiment, by default one switch; `like` is an experiment (a path, a
     mapping or an [`Experiment`]) from which everything but the workload is taken. Of Chakra: `groups` is a file with
@@ -203,7 +203,14 @@ def import_trace(
         problems.append(ARGUMENTS.problem("format", type(format).__name__, "this is not text"))
     if isinstance(npus, bool) or not isinstance(npus, int | None):
         problems.append(ARGUMENTS.problem("npus", npus, "this is not a whole number", "1 to 1048576"))
-    places = {"to": to, "groups": groups, "workload": workload, "system": system, "network": network, "memory": memory}
+    places = {
+        "out": out,
+        "groups": groups,
+        "workload": workload,
+        "system": system,
+        "network": network,
+        "memory": memory,
+    }
     paths = {name: _path(value, name, problems) for name, value in places.items() if value is not None}
     given = [_path(each, "files", problems) for each in _several(files)]
     if not given:
@@ -223,7 +230,7 @@ def import_trace(
         npus=npus,
     )
     with arguments.spelled(RENAMED):
-        return ImportedTrace(write(asked, Path(paths["to"]) if "to" in paths else None))
+        return ImportedTrace(write(asked, Path(paths["out"]) if "out" in paths else None))
 
 
 def _several(given: object) -> Sequence[object]:
