@@ -28,6 +28,7 @@ EXPERIMENT: Final[dict[str, Any]] = {
     "topology": "Ring(4)",
     "workload": {"collective": "all-reduce", "size": "64KiB"},
 }
+LONG: Final = {"collective": "all-reduce", "size": "64GiB"}
 SWEEP: Final[dict[str, Any]] = {"name": "chunks", "base": "tiny.yaml", "axes": {"collective.chunk": ["16KiB", "32KiB"]}}
 MODEL: Final[dict[str, Any]] = {
     "name": "gpt",
@@ -580,7 +581,7 @@ def test_the_interpreter_runs_beside_a_simulation() -> None:
     def simulate() -> None:
         with pytest.raises(syncline.CancelledError):
             syncline.run(
-                EXPERIMENT | {"network": "packet", "workload": {"collective": "all-reduce", "size": "64GiB"}},
+                EXPERIMENT | {"network": "packet", "workload": LONG, "collective": {"chunk": "64KiB"}},
                 cancel=cancel,
                 progress=lambda standing: counts.append(sum(each.events for each in standing.underway)),
             )
