@@ -27,7 +27,6 @@ from syncline.schema.npu import FIGURES
 from syncline.schema.packed import PACKED, Trees
 from syncline.schema.parallel import Optimiser, Overlap
 from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, CollectiveWorkload, ModelWorkload, Training
-from syncline.software import pricing
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
@@ -81,6 +80,8 @@ def _of_one(variant: Variant) -> Iterator[str]:
     yield from _meant(variant)
     yield from _of_shares(variant)
     if experiment.endpoint.is_priced:
+        from syncline.software import pricing
+
         yield from pricing.assumptions(experiment)
     yield from _of_kernels(experiment)
     for idle in effect.idle(experiment):

@@ -8,10 +8,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from syncline.errors import InputError, Problem
+
 KEPT: Final = 64
 """Descriptions whose answers are kept: runs are set up several times."""
 Ask = Callable[[str], str]
 """The engine's answer to a description (`asked` of `_core`)."""
+
+
+class DemandError(InputError):
+    """What a run asks for cannot be had; `path` leads to the field of the experiment that is to blame."""
+
+    def __init__(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> None:
+        super().__init__([Problem("experiment", None, ".".join(path), None, message, accepted)])
+        self.path, self.message, self.accepted = path, message, accepted
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +63,16 @@ def _answer(request: str, ask: Ask) -> tuple[tuple[int, Asked], ...]:
         (part["family"], Asked(tuple(map(tuple, part["members"])), tuple(map(tuple, part["collectives"]))))
         for part in answer
     )
+
+
+def alone(
+    specified: dict[str, Any], section: dict[str, Any], groups: dict[str, Any] | None, kind: str, root: int
+) -> dict[str, Any]:
+    """The description of a collective of no bytes that `groups` carry out as `section` says, and nothing beside it."""
+    return {
+        **{key: specified[key] for key in ("fabric", "fold", "network", "endpoint")},
+        "groups": groups,
+        "collectives": section,
+        "job": {"kind": "collective", "collective": kind, "bytes": 0, "root": root},
+        "output": {"window_ps": 10**12, "trace_npus": [], "trace_limit": 0},
+    }

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from syncline import binding, cancelling, facts, in_flight, memory, recorded, refusals
+from syncline import binding, cancelling, demand, facts, in_flight, memory, recorded, refusals
 from syncline.errors import CancelledError, EngineDefectError, InputError, Problem, SimulationFailedError, one_of
 from syncline.fabric import topologies
 from syncline.models import described as models
@@ -39,7 +39,6 @@ from syncline.schema.workloads import (
     Training,
     kinds_of,
 )
-from syncline.software import pricing
 from syncline.strategies import training as divisions
 from syncline.topology import Topology
 from syncline.treegen import planned
@@ -273,7 +272,7 @@ def _request(variant: Variant, *, steady: bool = False) -> str:
         raise InputError([variant.problem(too_large.path, too_large.message, too_large.accepted)])
     try:
         specified = specification(variant.experiment, variant.astra_text)
-    except (planned.TreesError, pricing.PricingError) as error:
+    except demand.DemandError as error:
         raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
     specified["output"]["steady"] = steady and not isinstance(variant.experiment.workload, JobsWorkload)
     return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit(variant.memory_limit)})
@@ -378,9 +377,12 @@ def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
     experiment = effective(variant.experiment)
     if experiment.has_open_algorithms or experiment.has_open_slices:
         return []
+    specified = _incomplete(experiment, variant.astra_text)
+    if not any(in_flight.MARK in section for section in demand.sections(specified)):
+        return []
     try:
-        specified, found = _completed(experiment, _incomplete(experiment, variant.astra_text))
-    except (planned.TreesError, pricing.PricingError):
+        specified, found = _completed(experiment, specified)
+    except demand.DemandError:
         return []
     families = specified.get("families", ())
     return [(None if number is None else str(families[number]["name"]), usual) for number, usual in found]
@@ -400,6 +402,8 @@ def _completed(
         if packs:
             specified = planned.completed(experiment, specified, _core.asked)
         if prices:
+            from syncline.software import pricing
+
             specified = pricing.completed(experiment, specified, _core.asked, _time)
         glimpse = _glimpse if experiment.topology.npus <= in_flight.MOST_NPUS else None
         found = list(in_flight.completed(specified, usual, _core.asked, glimpse))

@@ -127,20 +127,13 @@ def _description(
     if families or specified["job"].get("jobs"):
         shape = families[0]["members"] if families else {}
         groups = {"members": [list(members)], "grid": shape.get("grid") if "groups" in shape else None}
-    backend = specified["network"]
-    endpoint = {key: specified["endpoint"][key] for key in ("transit",) if key in specified["endpoint"]}
-    return json.dumps(
-        {
-            "fabric": specified["fabric"],
-            "groups": groups,
-            "fold": specified["fold"],
-            "network": backend if backend.get("backend") == "analytical" else FlowNetwork().specification(),
-            "endpoint": {"kind": "ideal", "step_latency_ps": 0, "forwarding": "messages", **endpoint},
-            "collectives": section,
-            "job": {"kind": "collective", "collective": kind, "bytes": 0, "root": root},
-            "output": {"window_ps": 10**12, "trace_npus": [], "trace_limit": 0},
-        }
-    )
+    endpoint = {"kind": "ideal", "step_latency_ps": 0, "forwarding": "messages"}
+    if "transit" in specified["endpoint"]:
+        endpoint["transit"] = specified["endpoint"]["transit"]
+    found = demand.alone(specified, section, groups, kind, root) | {"endpoint": endpoint}
+    if found["network"].get("backend") != "analytical":
+        found["network"] = FlowNetwork().specification()
+    return json.dumps(found)
 
 
 @lru_cache(128)

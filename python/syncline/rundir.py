@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 import syncline
-from syncline import inputs, parquet
+from syncline import in_flight, inputs, parquet
 from syncline.document import scalar
 from syncline.engine import Result
 from syncline.errors import InputError, Problem, shown
@@ -213,8 +213,8 @@ def resolved(study: Study) -> dict[str, Any]:
         if variant.experiment.topology.file is not None:
             values["topology"] = {"file": _topology_name(variant)}
         values["collective"].pop("plan")
-        if "inflight" not in variant.experiment.collective.model_fields_set and "chunk" not in values["collective"]:
-            values["collective"].pop("inflight")  # it follows the fabric, unless it is stated
+        if in_flight.left_open(variant.experiment.collective) == in_flight.BOTH:
+            values["collective"].pop("inflight")  # it follows the fabric
         if content := getattr(getattr(variant.experiment.endpoint, "software", None), "content", b""):
             values["endpoint"]["software"] = _input_name(content, ".yaml")
         if names := [_plan_name(plan) for plan in variant.experiment.collective.plan]:

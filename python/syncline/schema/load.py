@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -57,6 +57,8 @@ from syncline.software import constants
 
 if TYPE_CHECKING:
     from syncline.cancelling import Cancellation
+
+T = TypeVar("T")
 
 MAX_VARIANTS: Final = 1000
 MAX_WORKLOAD_BYTES: Final = 64 * 1024 * 1024
@@ -552,19 +554,7 @@ def _graph(tree: Mapping, loading: _Loading) -> GraphFile | Unread | None:
     node = section.entries.get("graph") if isinstance(section, Mapping) else None
     if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
         return None
-    path = loading.folders.get(node.origin.file, Path()) / node.value
-    if path not in loading.graphs:
-        loading.graphs[path] = Unread()
-        try:
-            content = inputs.read_bytes(path, node.value, graph_file.MAX_BYTES)
-        except InputError as error:
-            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, GRAPH_ACCEPTED))
-            return loading.graphs[path]
-        try:
-            loading.graphs[path] = graph_file.read(content, node.value)
-        except InputError as error:
-            loading.problems += error.problems
-    return loading.graphs[path]
+    return _file_of(node, loading, loading.graphs, (graph_file.MAX_BYTES, graph_file.read, GRAPH_ACCEPTED))
 
 
 def _kernel_table(tree: Mapping, loading: _Loading) -> KernelTable | Unread | None:
@@ -574,19 +564,7 @@ def _kernel_table(tree: Mapping, loading: _Loading) -> KernelTable | Unread | No
         node = node.entries.get(key) if isinstance(node, Mapping) else None
     if not isinstance(node, Scalar) or not isinstance(node.value, str) or not 0 < len(node.value) <= MAX_PATH:
         return None
-    path = loading.folders.get(node.origin.file, Path()) / node.value
-    if path not in loading.tables:
-        loading.tables[path] = Unread()
-        try:
-            content = inputs.read_bytes(path, node.value, kernel_table.MAX_BYTES)
-        except InputError as error:
-            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, TABLE_ACCEPTED))
-            return loading.tables[path]
-        try:
-            loading.tables[path] = kernel_table.read(content, node.value)
-        except InputError as error:
-            loading.problems += error.problems
-    return loading.tables[path]
+    return _file_of(node, loading, loading.tables, (kernel_table.MAX_BYTES, kernel_table.read, TABLE_ACCEPTED))
 
 
 def _software(tree: Mapping, loading: _Loading) -> Named | Unread | None:
@@ -597,20 +575,11 @@ def _software(tree: Mapping, loading: _Loading) -> Named | Unread | None:
         return None
     if node.value in constants.names():
         return None
-    path = loading.folders.get(node.origin.file, Path()) / node.value
-    if path not in loading.software:
-        loading.software[path] = Unread()
-        try:
-            content = inputs.read_bytes(path, node.value)
-        except InputError as error:
-            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, accepted_software()))
-            return loading.software[path]
-        try:
-            text = document.decode(content, node.value)
-            loading.software[path] = Named(node.value, constants.parse(text, node.value), content)
-        except InputError as error:
-            loading.problems += error.problems
-    return loading.software[path]
+    return _file_of(node, loading, loading.software, (inputs.MAX_TABLE_BYTES, _constants, accepted_software()))
+
+
+def _constants(content: bytes, name: str) -> Named:
+    return Named(name, constants.parse(document.decode(content, name), name), content)
 
 
 def _background(tree: Mapping, values: dict[str, Any], loading: _Loading) -> Iterator[Sizes | Matrix | Unread]:
@@ -618,35 +587,38 @@ def _background(tree: Mapping, values: dict[str, Any], loading: _Loading) -> Ite
     section = tree.entries.get("network")
     listed = section.entries.get("background") if isinstance(section, Mapping) else None
     for i, item in enumerate(listed.items if isinstance(listed, document.Sequence) else ()):
-        for key, (most, read, accepted) in BACKGROUND_FILES.items():
+        for key, form in BACKGROUND_FILES.items():
             node = item.entries.get(key) if isinstance(item, Mapping) else None
             if not isinstance(node, Scalar) or not isinstance(node.value, str) or not 0 < len(node.value) <= MAX_PATH:
                 continue
             if key == "sizes" and node.value in size_files.NAMED:
                 continue
-            found = _file_of(node, loading, most, read, accepted)
+            found = _file_of(node, loading, loading.traffic, form)
             values["network"]["background"][i][key] = found
             yield found
 
 
 def _file_of(
-    node: Scalar, loading: _Loading, most: int, read: Callable[[bytes, str], Sizes | Matrix], accepted: str
-) -> Sizes | Matrix | Unread:
-    """What is in a file, which is looked for beside the file that names it."""
+    node: Scalar, loading: _Loading, known: dict[Path, T | Unread], form: tuple[int, Callable[[bytes, str], T], str]
+) -> T | Unread:
+    """What is in a file that is looked for beside the file that names it. `form`: the most bytes, what reads them, and
+    what is accepted. Each file is read once.
+    """
+    most, read, accepted = form
     name = str(node.value)
     path = loading.folders.get(node.origin.file, Path()) / name
-    if path not in loading.traffic:
-        loading.traffic[path] = Unread()
+    if path not in known:
+        known[path] = Unread()
         try:
             content = inputs.read_bytes(path, name, most)
         except InputError as error:
             loading.problems.append(node.origin.problem(error.problems[0].message, name, accepted))
-            return loading.traffic[path]
+            return known[path]
         try:
-            loading.traffic[path] = read(content, name)
+            known[path] = read(content, name)
         except InputError as error:
             loading.problems += error.problems
-    return loading.traffic[path]
+    return known[path]
 
 
 def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,7 +23,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import demand
-from syncline.errors import InputError, Problem
+from syncline.errors import InputError
 from syncline.fabric import allocation, hardware, notation, topologies
 from syncline.fabric.machines import Cluster
 from syncline.networks.flow import FlowNetwork
@@ -51,12 +52,8 @@ Time = Callable[[str], int]
 """Picoseconds that a described run takes."""
 
 
-class PricingError(InputError):
+class PricingError(demand.DemandError):
     """The software model does not know how long a collective takes."""
-
-    def __init__(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> None:
-        super().__init__([Problem("experiment", None, ".".join(path), None, message, accepted)])
-        self.path, self.message, self.accepted = path, message, accepted
 
 
 def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask, time: Time) -> dict[str, Any]:
@@ -103,10 +100,7 @@ def _unlike(cluster: Cluster, groups: tuple[tuple[int, ...], ...]) -> Iterator[t
     """Of groups that have equally many servers and GPUs of each, one; the model cannot tell others apart."""
     seen: set[tuple[int, ...]] = set()
     for members in groups:
-        each: dict[int, int] = {}
-        for gpu in members:
-            each[gpu // cluster.machine.gpus] = each.get(gpu // cluster.machine.gpus, 0) + 1
-        shape = tuple(sorted(each.values()))
+        shape = tuple(sorted(Counter(gpu // cluster.machine.gpus for gpu in members).values()))
         if shape not in seen:
             seen.add(shape)
             yield members
@@ -173,19 +167,11 @@ class _Priced:
     def _description(self, kind: str, root: int) -> str:
         """The collective alone, of no size, on the machine as it is when nothing is slow or shared."""
         grid = topologies.grid(self.experiment.topology, (self.members,))
-        kept = ("endpoint", "fold")
+        groups = {"members": [list(self.members)], "grid": grid if len(grid) > 1 else None}
         section = {key: value for key, value in self.section.items() if key not in ("priced", "chunks_of")}
-        return json.dumps(
-            {
-                **{key: self.specified[key] for key in kept},
-                "fabric": _undisturbed(str(self.cluster)),
-                "groups": {"members": [list(self.members)], "grid": grid if len(grid) > 1 else None},
-                "network": FlowNetwork().specification(),
-                "collectives": section | {"chunking": {"by": "count", "chunks": 1}},
-                "job": {"kind": "collective", "collective": kind, "bytes": 0, "root": root},
-                "output": {"window_ps": PS_PER_S, "trace_npus": [], "trace_limit": 0},
-            }
-        )
+        section["chunking"] = {"by": "count", "chunks": 1}
+        found = demand.alone(self.specified, section, groups, kind, root)
+        return json.dumps(found | {"fabric": _undisturbed(str(self.cluster)), "network": FlowNetwork().specification()})
 
 
 def _class(name: str) -> Software:

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from syncline import demand
-from syncline.demand import Ask, Asked
-from syncline.errors import InputError, Problem
+from syncline.demand import Ask, Asked, DemandError
+from syncline.errors import InputError
 from syncline.fabric.topologies import Wired
 from syncline.schema.packed import MOST_SLICES, PACKED, PLANNED
 from syncline.treegen import choice, hybrid, packing, plan, question, servers
@@ -40,12 +40,8 @@ HYBRID: Final = "hybrid"
 _Links: TypeAlias = question.Links | Literal["hybrid"]
 
 
-class TreesError(InputError):
+class TreesError(DemandError):
     """There are no trees for a collective."""
-
-    def __init__(self, path: tuple[str, ...], message: str, accepted: str | None = None) -> None:
-        super().__init__([Problem("experiment", None, ".".join(path), None, message, accepted)])
-        self.path, self.message, self.accepted = path, message, accepted
 
 
 def packs(collective: Collective, kind: str) -> bool:
