@@ -29,7 +29,7 @@ def read(path: Path, label: str) -> pa.Table:
 
     data = inputs.read_bytes(path, label)
     try:
-        file = pq.ParquetFile(pa.BufferReader(data))
+        file = pq.ParquetFile(pa.BufferReader(owned(data)))
         cells = file.metadata.num_rows * max(1, file.metadata.num_columns)
         if cells > MOST_CELLS:
             raise _refused(label, "", f"this table has {cells} values; at most {MOST_CELLS} are read")
@@ -46,13 +46,25 @@ def read(path: Path, label: str) -> pa.Table:
     return deprecations.with_new_columns(table)
 
 
+def owned(data: bytes) -> pa.Buffer:
+    """A copy of the bytes in memory of Arrow's own. Arrow reads columns on threads, and the last of them lets go of the
+    memory at some time afterwards. Memory of Python needs Python's lock for that, and a thread that asks for it while
+    Python shuts down takes the process down (`terminate called without an active exception`).
+    """
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    sink.write(data)
+    return sink.getvalue()
+
+
 def metadata(path: Path) -> dict[bytes, bytes]:
     """What a table says about itself; nothing if the file is no table."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        schema = pq.read_schema(pa.BufferReader(inputs.read_bytes(path, str(path))))
+        schema = pq.read_schema(pa.BufferReader(owned(inputs.read_bytes(path, str(path)))))
     except (InputError, OSError, ValueError, pa.ArrowException):
         return {}
     return dict(schema.metadata or {})

@@ -64,7 +64,8 @@ class Table:
         Raises [`ImportError`] where pandas is not installed: Syncline does not need it.
         """
         _needed("pandas", "to_pandas")
-        frame: pandas.DataFrame = self.to_arrow().to_pandas()
+        # On this thread alone: the engine's numbers are in memory of Python (see [`parquet.owned`]).
+        frame: pandas.DataFrame = self.to_arrow().to_pandas(use_threads=False)
         return frame
 
     def to_polars(self) -> polars.DataFrame:
