@@ -26,6 +26,10 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(filter-out crates/runtime
 LIBRARY := python/syncline/libsyncline_nccl.so
 LIBRARY_SOURCES := Cargo.toml Cargo.lock $(filter crates/core/% crates/topology/% crates/collective/% crates/runtime/% crates/nccl/%,$(RUST_FILES))
 
+# How Rust is built: release, or dev, with whose parts tests are built as well.
+PROFILE ?= release
+BUILT = $${CARGO_TARGET_DIR:-target}/$(patsubst dev,debug,$(PROFILE))
+
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
 PYTHON_TORCH ?= python3
@@ -42,10 +46,12 @@ demo: $(VENV)/.engine
 	@echo
 	@echo "The report is $(CURDIR)/runs/resnet50/report.html: open it in a browser."
 
+# The collective library is tested on its own: what its tests need would have every other crate built once more.
 test: $(VENV)/.engine $(LIBRARY)
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo test --workspace --quiet
+	cargo test --workspace --exclude syncline-runtime --exclude syncline-nccl --quiet
+	cargo test -p syncline-runtime -p syncline-nccl --quiet
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -132,10 +138,10 @@ $(VENV)/.packages: requirements.txt | tools
 # The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale. How it
 # was built is kept, so that a test can pack it into a wheel without building it anew.
 $(VENV)/.engine: $(VENV)/.packages $(RUST_SOURCES) | tools
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --release --quiet
-	@env | LC_ALL=C sort | grep -E '^(CARGO_|RUSTFLAGS=)' > $@ || true
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
+	@{ echo PROFILE=$(PROFILE); env | LC_ALL=C sort | grep -E '^(CARGO_|RUSTFLAGS=)'; } > $@ || true
 
 # The collective library knows nothing of Python. It is put where the package looks for it.
 $(LIBRARY): $(LIBRARY_SOURCES) | tools
-	cargo build --release --quiet -p syncline-nccl
-	install -s -m 755 $${CARGO_TARGET_DIR:-target}/release/libsyncline_nccl.so $@
+	cargo build --profile $(PROFILE) --quiet -p syncline-nccl
+	install -s -m 755 $(BUILT)/libsyncline_nccl.so $@

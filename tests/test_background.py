@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from support.command import run
 from support.pages import charts_of
 from syncline.errors import InputError
 from syncline.networks import sizes
@@ -31,19 +30,13 @@ Connections 2
 """
 
 
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """A command."""
-    command = [sys.executable, "-m", "syncline", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
 def document(folder: Path, background: str, *arguments: str) -> dict[str, Any]:
     """What running with such traffic gives."""
     folder.mkdir(exist_ok=True)
     (folder / "e.yaml").write_text(f"{STAR}  background:\n{background}\n" if background else STAR)
     done = run("run", folder / "e.yaml", "--out", folder / "run", "--json", "-q", *arguments)
-    assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout))
+    assert done.status == 0, done.err
+    return dict(json.loads(done.out))
 
 
 def table(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -111,8 +104,8 @@ def test_files_are_read_beside_the_experiment_and_kept_with_the_run(tmp_path: Pa
     assert sorted(path.suffix for path in (tmp_path / "run/inputs").iterdir()) == [".cm", ".csv"]
     resolved = tmp_path / "run/experiment.resolved.yaml"
     done = run("run", resolved, "--json", "-q")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["runs"][0]["network"] == entry["network"]
+    assert done.status == 0, done.err
+    assert json.loads(done.out)["runs"][0]["network"] == entry["network"]
 
 
 WRONG = {
@@ -147,8 +140,8 @@ def test_wrong_traffic_is_refused_with_field_and_line(tmp_path: Path, traffic: s
     (tmp_path / "triggers.cm").write_text(triggers + "1->2 id 2 trigger 1 size 5\ntrigger id 1 oneshot\n")
     (tmp_path / "e.yaml").write_text(f"{STAR}  background:\n    - {traffic}\n")
     done = run("check", tmp_path / "e.yaml", "--json")
-    assert (done.returncode, done.stdout) == (2, "")
-    errors = json.loads(done.stderr)["errors"]
+    assert (done.status, done.out) == (2, "")
+    errors = json.loads(done.err)["errors"]
     assert len(errors) == 1, errors
     assert errors[0]["field"] == f"network.background.0.{field}", errors
     assert errors[0]["line"] == 9

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import struct
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from support.command import run
 from syncline.networks import captures
 
 INCAST = """name: incast
@@ -36,12 +35,6 @@ FILES = {
 }
 SENT = 1_000_000
 """What each NPU sends to the root."""
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """A command."""
-    command = [sys.executable, "-m", "syncline", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "e.yaml").write_text(INCAST)
     flags = [flag for port in PORTS for flag in ("--pcap", port)]
     done = run("run", root / "e.yaml", *flags, "--out", root / "run", "-q")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     return root / "run"
 
 
@@ -209,14 +202,14 @@ def test_frames_of_roce_are_numbered_and_answered(directory: Path) -> None:
 
 def test_captures_change_nothing_and_are_the_same_every_time(directory: Path, tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text(INCAST)
-    assert run("run", tmp_path / "e.yaml", "--out", tmp_path / "plain", "-q").returncode == 0
+    assert run("run", tmp_path / "e.yaml", "--out", tmp_path / "plain", "-q").status == 0
     plain, captured = (json.loads((d / "summary.json").read_text())["runs"] for d in (tmp_path / "plain", directory))
     for one, other in zip(plain, captured, strict=True):
         assert one["network"] == other["network"]
         assert one["time_s"] == other["time_s"]
     assert not (tmp_path / "plain/TCP/pcap").exists()
     # The resolved experiment names the ports, too.
-    assert run("run", directory / "experiment.resolved.yaml", "--out", tmp_path / "again", "-q").returncode == 0
+    assert run("run", directory / "experiment.resolved.yaml", "--out", tmp_path / "again", "-q").status == 0
     for variant in ("TCP", "RoCE", "pauses"):
         for name in FILES.values():
             assert (tmp_path / "again" / variant / "pcap" / name).read_bytes() == (
@@ -255,8 +248,8 @@ def test_ports_that_are_not_there_are_refused(tmp_path: Path, port: str) -> None
     text = INCAST.partition("variants:")[0] + f'network:\n  backend: ethernet\n  capture: ["{port}"]\n'
     (tmp_path / "e.yaml").write_text(text)
     done = run("check", tmp_path / "e.yaml", "--json")
-    (error,) = json.loads(done.stderr)["errors"]
-    assert (done.returncode, error["file"], error["line"]) == (2, str(tmp_path / "e.yaml"), 8)
+    (error,) = json.loads(done.err)["errors"]
+    assert (done.status, error["file"], error["line"]) == (2, str(tmp_path / "e.yaml"), 8)
     assert error["field"] == "network.capture.0"
     assert error["value"] == port
     assert message in error["message"]
@@ -266,21 +259,21 @@ def test_ports_that_are_not_there_are_refused(tmp_path: Path, port: str) -> None
 def test_captures_need_a_directory_and_the_backend(tmp_path: Path) -> None:
     (tmp_path / "e.yaml").write_text(INCAST)
     done = run("run", tmp_path / "e.yaml", "--pcap", "npu 0")
-    assert done.returncode == 2
-    assert "captures need a directory" in done.stderr
+    assert done.status == 2
+    assert "captures need a directory" in done.err
     (tmp_path / "f.yaml").write_text(INCAST.partition("variants:")[0] + "network: flow\n")
     done = run("run", tmp_path / "f.yaml", "--pcap", "npu 0", "--out", tmp_path / "run")
-    assert done.returncode == 2
-    assert "--pcap" in done.stderr
+    assert done.status == 2
+    assert "--pcap" in done.err
 
 
 @pytest.mark.parametrize("setting", ["network.capture=[npu 0]", "network={backend: ethernet, capture: [npu 0]}"])
 def test_a_collective_without_a_directory_refuses_captures(setting: str) -> None:
     fabric = ["--topology", "Switch(4)", "--backend", "ethernet", "--set", setting]
     done = run("collective", "all-to-all", "--size", "1MB", *fabric)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "network.capture" in done.stderr
-    assert "this command writes no files" in done.stderr
+    assert (done.status, done.out) == (2, "")
+    assert "network.capture" in done.err
+    assert "this command writes no files" in done.err
 
 
 def test_links_within_machines_cannot_be_captured(tmp_path: Path) -> None:
@@ -288,5 +281,5 @@ def test_links_within_machines_cannot_be_captured(tmp_path: Path) -> None:
     text += 'endpoint: {kind: ideal}\nnetwork: {backend: ethernet, capture: ["npu 0"]}\n'
     (tmp_path / "e.yaml").write_text(text)
     done = run("check", tmp_path / "e.yaml", "--json")
-    errors = json.loads(done.stderr)["errors"]
+    errors = json.loads(done.err)["errors"]
     assert any(e["field"] == "network.capture.0" and "no port with a transport" in e["message"] for e in errors), errors

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from support.command import Ended, run
 from syncline.errors import InputError
 from syncline.schema import connection_matrix, graph_file
 
@@ -35,13 +34,12 @@ network: ethernet
 """
 
 
-def run(folder: Path, text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def ran(folder: Path, text: str, *arguments: str) -> Ended:
     """A run of a matrix."""
     (folder / "flows.cm").write_text(text)
     (folder / "e.yaml").write_text(EXPERIMENT)
-    command = [sys.executable, "-m", "syncline", *(arguments or ("run",)), str(folder / "e.yaml"), "--json"]
-    command += ["--out", str(folder / "run")] if not arguments else []
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    out = () if arguments else ("--out", folder / "run")
+    return run(*(arguments or ("run",)), folder / "e.yaml", "--json", *out)
 
 
 def flows(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
@@ -51,8 +49,8 @@ def flows(folder: Path) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def test_flows_begin_at_their_starts_and_by_their_triggers(tmp_path: Path) -> None:
-    done = run(tmp_path, CHAIN)
-    assert done.returncode == 0, done.stderr
+    done = ran(tmp_path, CHAIN)
+    assert done.status == 0, done.err
     found = flows(tmp_path)
     sizes = {pair: row["bytes"] for pair, row in found.items()}
     # A message without bytes, which takes one of its connection, tells NPU 3 that NPU 2 has taken its flow in.
@@ -62,7 +60,7 @@ def test_flows_begin_at_their_starts_and_by_their_triggers(tmp_path: Path) -> No
     assert 10 * us <= found["1", "3"]["began_ps"] < 11 * us
     assert found["2", "3"]["began_ps"] >= found["0", "2"]["ended_ps"]
     assert found["3", "0"]["began_ps"] >= found["2", "3"]["ended_ps"]
-    assert json.loads(done.stdout)["runs"][0]["total_time_s"] == pytest.approx(
+    assert json.loads(done.out)["runs"][0]["total_time_s"] == pytest.approx(
         max(row["ended_ps"] for row in found.values()) / 1e12, rel=0.01
     )
     assert sorted(path.suffix for path in (tmp_path / "run/inputs").iterdir()) == [".cm"]
@@ -70,22 +68,22 @@ def test_flows_begin_at_their_starts_and_by_their_triggers(tmp_path: Path) -> No
 
 def test_a_permutation_takes_the_time_of_its_frames(tmp_path: Path) -> None:
     lines = [f"{i}->{(i + 1) % 4} id {i + 1} start 0 size 10000" for i in range(4)]
-    done = run(tmp_path, "Nodes 4\nConnections 4\n" + "\n".join(lines) + "\n")
-    assert done.returncode == 0, done.stderr
+    done = ran(tmp_path, "Nodes 4\nConnections 4\n" + "\n".join(lines) + "\n")
+    assert done.status == 0, done.err
     # Six full frames and one of 1312 + 54 B on the first link, the last one on the second, and two latencies.
     expected = 6 * 120.16e-9 + 2 * 109.28e-9 + 1e-6
-    assert json.loads(done.stdout)["runs"][0]["total_time_s"] == pytest.approx(expected, rel=0.05)
+    assert json.loads(done.out)["runs"][0]["total_time_s"] == pytest.approx(expected, rel=0.05)
 
 
 def test_nodes_that_do_nothing_need_not_be_there(tmp_path: Path) -> None:
-    done = run(tmp_path, "Nodes 9\nConnections 1\n0->1 start 0 size 1\n", "check")
-    assert done.returncode == 0, done.stderr
+    done = ran(tmp_path, "Nodes 9\nConnections 1\n0->1 start 0 size 1\n", "check")
+    assert done.status == 0, done.err
 
 
 def test_nodes_beyond_the_fabric_are_refused_with_the_line(tmp_path: Path) -> None:
-    done = run(tmp_path, "Nodes 9\nConnections 1\n0->8 start 0 size 1\n", "check")
-    assert (done.returncode, done.stdout) == (2, "")
-    errors = json.loads(done.stderr)["errors"]
+    done = ran(tmp_path, "Nodes 9\nConnections 1\n0->8 start 0 size 1\n", "check")
+    assert (done.status, done.out) == (2, "")
+    errors = json.loads(done.err)["errors"]
     assert any((error["file"], error["line"]) == ("flows.cm", 3) for error in errors), errors
     assert any("there is no NPU 8" in error["message"] for error in errors), errors
 

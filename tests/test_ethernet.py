@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
+from support.command import run
+
 STAR = "Switch({n}, rate=100Gb/s, latency=500ns)"
 NS3 = ("network.profile=ns3-3.37", "collective.chunks=1")
-
-
-def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command."""
-    return subprocess.run([sys.executable, "-m", "syncline", *arguments], capture_output=True, text=True, check=False)
 
 
 def collective(kind: str, size: str, topology: str, *settings: str, algorithm: str = "direct", seed: int = 0) -> Any:
@@ -27,8 +22,8 @@ def collective(kind: str, size: str, topology: str, *settings: str, algorithm: s
     for setting in settings:
         arguments += ["--set", setting]
     done = run(*arguments)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    assert done.status == 0, done.err
+    return json.loads(done.out)
 
 
 def test_a_flow_takes_the_time_of_its_frames_and_of_the_first_windows() -> None:
@@ -67,7 +62,7 @@ def test_large_buffers_lose_nothing_and_agree_with_flows() -> None:
     ethernet = collective("all-reduce", "64MiB", topology, "network.buffer=8MiB", algorithm=ring)
     flow = run("collective", "all-reduce", "--size", "64MiB", "--topology", topology, "--algorithm", ring,
                "--backend", "flow", "--json")  # fmt: skip
-    expected = json.loads(flow.stdout)["time_s"] * 1502 / 1448
+    expected = json.loads(flow.out)["time_s"] * 1502 / 1448
     assert ethernet["network"]["retransmissions"] == 0
     assert expected < ethernet["time_s"] < 1.05 * expected
 
@@ -124,9 +119,9 @@ def test_a_link_that_stays_down_ends_the_run_and_names_the_sender() -> None:
     done = run("collective", "broadcast", "--size", "8MiB", "--topology", STAR.format(n=2), "--algorithm", "direct",
                "--backend", "ethernet", "--set", "network.profile=ns3-3.37", "--set", "collective.chunks=1",
                "--set", "network.faults=[{link: [npu 0, switch 0], at: 100us, rate: 0%}]")  # fmt: skip
-    assert done.returncode == 1
-    assert "NPU 0" in done.stderr
-    assert "was sent 7 times without an answer" in done.stderr
+    assert done.status == 1
+    assert "NPU 0" in done.err
+    assert "was sent 7 times without an answer" in done.err
 
 
 WRONG = {
@@ -166,9 +161,9 @@ def test_wrong_settings_are_refused(transport: str, setting: str, wrong: tuple[s
     field, accepted = wrong
     done = run("collective", "broadcast", "--size", "8MiB", "--topology", STAR.format(n=2), "--backend", "ethernet",
                "--set", f"network.transport={transport}", "--set", f"network.{setting}", "--json")  # fmt: skip
-    assert done.returncode == 2
-    assert done.stdout == ""
-    errors = json.loads(done.stderr)["errors"]
+    assert done.status == 2
+    assert done.out == ""
+    errors = json.loads(done.err)["errors"]
     assert any(error["field"].startswith(field) and accepted in (error["accepted"] or "") for error in errors), errors
 
 
@@ -236,7 +231,7 @@ network: {backend: ethernet, buffer: 8MiB, watch: [[npu 1, npu 0]]}
 """
     (tmp_path / "e.yaml").write_text(text)
     done = run("run", str(tmp_path / "e.yaml"), "--out", str(tmp_path / "run"), "-q")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     (tables,) = (tmp_path / "run").glob("*/tables")
     watched = pq.read_table(tables / "watched.parquet").to_pylist()
     assert {(row["src"], row["dst"]) for row in watched} == {(watched[0]["src"], watched[0]["dst"])}
@@ -251,15 +246,15 @@ def test_a_machine_has_a_transport_between_its_nics_only() -> None:
     """What stays in a server sends no segment; what leaves it has the rate of a NIC, with headers."""
     inside = run("collective", "all-reduce", "--size", "64MiB", "--machine", "dgx-a100", "--algorithm", "ring",
                  "--backend", "ethernet", "--json")  # fmt: skip
-    document = json.loads(inside.stdout)
+    document = json.loads(inside.out)
     assert document["network"]["segments_sent"] == 0
     flow = run("collective", "all-reduce", "--size", "64MiB", "--machine", "dgx-a100", "--algorithm", "ring",
                "--backend", "flow", "--json")  # fmt: skip
-    assert document["time_s"] == pytest.approx(json.loads(flow.stdout)["time_s"], rel=0.02)
+    assert document["time_s"] == pytest.approx(json.loads(flow.out)["time_s"], rel=0.02)
     across = run("collective", "broadcast", "--size", "64MiB", "--machine", "dgx-a100(nodes=2)", "--gpus", "0,8",
                  "--backend", "ethernet", "--json", "--set", "network.transport=roce",
                  "--set", "collective.chunks=1")  # fmt: skip
-    document = json.loads(across.stdout)
+    document = json.loads(across.out)
     assert document["network"]["segments_sent"] == 64 * 1024
     assert document["time_s"] == pytest.approx(64 * 2**20 * 1086 / 1024 / 25e9, rel=0.02)
 
@@ -289,8 +284,8 @@ def test_rails_fold_and_take_as_long_as_with_frames_on_all_links(tmp_path: Path)
 
     def document(*arguments: str) -> Any:
         done = run("run", str(file), "--json", *arguments)
-        assert done.returncode == 0, done.stdout
-        return json.loads(done.stdout)
+        assert done.status == 0, done.out
+        return json.loads(done.out)
 
     folded, whole = document(), document("--fold", "off")
     assert (folded["fidelity"]["simulated_npus"], whole["fidelity"]["simulated_npus"]) == (2, 32)
@@ -323,10 +318,10 @@ def test_a_ring_over_a_rail_takes_the_time_of_its_frames(inside: str) -> None:
         f"network.inside={inside}",
     ]
     done = run(*arguments, "--json")
-    assert done.returncode == 0, done.stderr
+    assert done.status == 0, done.err
     frames, frame_s, piece_s = 1024, (4096 + 2 * 62) / 25e9, 4096 / 26.24e9
     step_s = (frames + 1) * frame_s + 4 * piece_s + 4 * 400e-9 + 2 * 500e-9
-    assert json.loads(done.stdout)["time_s"] == pytest.approx(6 * step_s, rel=3e-4)
+    assert json.loads(done.out)["time_s"] == pytest.approx(6 * step_s, rel=3e-4)
 
 
 def test_a_run_that_waits_for_timeouts_says_so() -> None:
@@ -342,6 +337,6 @@ def test_a_run_that_waits_for_timeouts_says_so() -> None:
         "network.jitter=1us",
     ]
     done = run(*arguments, "-q")
-    assert done.returncode == 0
-    assert "timeouts take 9" in done.stdout
-    assert "nothing was on any link until one ended" in done.stdout
+    assert done.status == 0
+    assert "timeouts take 9" in done.out
+    assert "nothing was on any link until one ended" in done.out

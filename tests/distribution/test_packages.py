@@ -57,7 +57,8 @@ def source_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def packed(folder: Path) -> Path:
     """A wheel of the engine that is built already."""
     interpreter = ("--interpreter", sys.executable)
-    said = maturin("build", "--release", "--compatibility", "linux", *interpreter, "--out", str(folder))
+    profile = ("--profile", settings()["PROFILE"])
+    said = maturin("build", *profile, "--compatibility", "linux", *interpreter, "--out", str(folder))
     assert not re.findall(r"Compiling syncline-\w+", said), "the engine was built anew, which takes minutes"
     (found,) = folder.glob("*.whl")
     return found

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.browser import Page
-from support.command import Ended
+from support.command import Ended, run
 from support.marks import check_charts
 from syncline.report import charts, charts_fabric, charts_heat, charts_transport, charts_watched, study
 
@@ -31,10 +29,9 @@ variants:
 def ran(root: Path, text: str) -> str:
     """Runs an experiment into `run` of a directory, and gives what it prints."""
     (root / "e.yaml").write_text(text)
-    command = [sys.executable, "-m", "syncline", "run", str(root / "e.yaml"), "--out", str(root / "run"), "-q"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    done = run("run", root / "e.yaml", "--out", root / "run", "-q")
+    assert done.status == 0, done.err
+    return done.out
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,14 @@
-"""How a command of `syncline` ended."""
+"""How a command of `syncline` ended, and commands that are run within this process."""
 
 from __future__ import annotations
 
+import io
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from syncline import cli
 
 
 @dataclass(frozen=True)
@@ -12,3 +18,11 @@ class Ended:
     status: int
     out: str
     err: str
+
+
+def run(*arguments: str | Path) -> Ended:
+    """A command, which takes two seconds less here than as a process of its own."""
+    out, err, words = io.StringIO(), io.StringIO(), [str(argument) for argument in arguments]
+    with redirect_stdout(out), redirect_stderr(err), mock.patch("sys.argv", ["syncline", *words]):
+        status = cli.run(words)
+    return Ended(status, out.getvalue(), err.getvalue())

@@ -396,7 +396,7 @@ def run(spec_json: str, monitor: Monitor | None = None) -> dict[str, Any]:
         },
         "windows": {
             "window": ints(0, 1),
-            "start_ps": ints(0, spec["output"]["window_ps"]),
+            "start_ps": ints(0, spec["output"]["window_ps"] or 1000),
             "compute": floats(1.0, 0.5),
             "links": floats(0.25, 0.75),
             "link_dim0": floats(0.25, 0.75),

@@ -38,5 +38,5 @@ pub use ids::{Id, NodeId, NodeSet, PortId};
 pub use queue::{EventQueue, Key, Schedule};
 pub use refusal::Refusal;
 pub use slab::Slab;
-pub use stats::{Peaks, Wait, Windows};
+pub use stats::{Peaks, Resolution, Wait, Windows};
 pub use units::{Bytes, Clock, Ps, Rate};

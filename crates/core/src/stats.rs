@@ -14,21 +14,43 @@ pub struct Wait {
 /// Windows that are kept at most, of one quantity: enough for 100 ms in windows of 0.8 us.
 pub const MAX_WINDOWS: usize = 1 << 17;
 
-/// Busy time accumulated in windows of equal length. When there would be more than [`MAX_WINDOWS`] of them their
-/// length doubles, so that a long run never takes more memory than a run of that many.
+/// How finely windows divide a run: their length, which doubles when there would be more than `most` of them, so that a
+/// long run never takes more memory than a run of that many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resolution {
+    /// The length of a window, which must be positive.
+    pub window: Ps,
+    /// Windows that are kept at most, of one quantity; at least 1.
+    pub most: usize,
+}
+
+impl Resolution {
+    /// Windows that a run decides on: of a nanosecond, of which long runs join as many as they must.
+    pub const OF_THE_RUN: Resolution = Resolution { window: Ps(1_000), most: 1 << 12 };
+}
+
+impl From<Ps> for Resolution {
+    fn from(window: Ps) -> Resolution {
+        Resolution { window, most: MAX_WINDOWS }
+    }
+}
+
+/// Busy time accumulated in windows of equal length, which doubles in a long run ([`Resolution`]).
 ///
 /// Sums are 128 bits wide: a window of days over a million links, or of the bytes that an SRAM holds, exceeds 64.
 #[derive(Clone, Debug)]
 pub struct Windows {
     length: u64,
+    most: usize,
     busy: Vec<u128>,
 }
 
 impl Windows {
-    /// Windows of `length`, which must be positive.
-    pub fn new(length: Ps) -> Windows {
-        assert!(length.0 > 0, "a window must be longer than zero");
-        Windows { length: length.0, busy: Vec::new() }
+    /// Windows of a resolution, or of a length.
+    pub fn new(resolution: impl Into<Resolution>) -> Windows {
+        let Resolution { window, most } = resolution.into();
+        assert!(window.0 > 0, "a window must be longer than zero");
+        Windows { length: window.0, most, busy: Vec::new() }
     }
 
     /// Adds a busy interval; intervals may overlap and come in any order.
@@ -50,7 +72,7 @@ impl Windows {
     #[inline]
     fn reach(&mut self, to: Ps) -> usize {
         let mut last = ((to.0 - 1) / self.length) as usize;
-        while last >= MAX_WINDOWS {
+        while last >= self.most {
             self.coarsen();
             last = ((to.0 - 1) / self.length) as usize;
         }
@@ -144,10 +166,10 @@ impl Windows {
     }
 }
 
-/// The length of windows that cover a run of `end`: `length`, doubled until there are [`MAX_WINDOWS`] at most.
-pub fn covering(length: Ps, end: Ps) -> Ps {
+/// The length of windows that cover a run of `end`: `length`, doubled until there are `most` at most.
+pub fn covering(length: Ps, end: Ps, most: usize) -> Ps {
     let mut covering = length;
-    while end.0.div_ceil(covering.0) > MAX_WINDOWS as u64 {
+    while end.0.div_ceil(covering.0) > most as u64 {
         covering = covering.times(2);
     }
     covering
@@ -157,14 +179,16 @@ pub fn covering(length: Ps, end: Ps) -> Ps {
 #[derive(Clone, Debug)]
 pub struct Peaks {
     length: u64,
+    windows: usize,
     most: Vec<u64>,
 }
 
 impl Peaks {
-    /// Peaks of a level of zero, in windows of `length`, which must be positive.
-    pub fn new(length: Ps) -> Peaks {
-        assert!(length.0 > 0, "a window must be longer than zero");
-        Peaks { length: length.0, most: Vec::new() }
+    /// Peaks of a level of zero, in windows of a resolution, or of a length.
+    pub fn new(resolution: impl Into<Resolution>) -> Peaks {
+        let Resolution { window, most } = resolution.into();
+        assert!(window.0 > 0, "a window must be longer than zero");
+        Peaks { length: window.0, windows: most, most: Vec::new() }
     }
 
     /// The level is `level` from `from` to `to`, both included: one that lasts for no time counts.
@@ -173,7 +197,7 @@ impl Peaks {
         if level == 0 {
             return;
         }
-        while to.0 / self.length >= MAX_WINDOWS as u64 {
+        while to.0 / self.length >= self.windows as u64 {
             self.coarsen();
         }
         let (first, last) = ((from.0 / self.length) as usize, (to.0 / self.length) as usize);
@@ -260,6 +284,17 @@ mod tests {
     }
 
     #[test]
+    fn a_run_decides_on_its_windows() {
+        for (end, length) in [(1, 1_000), (4_096_000, 1_000), (4_096_001, 2_000), (u64::MAX, 1_000 << 43)] {
+            let (mut w, mut peaks) = (Windows::new(Resolution::OF_THE_RUN), Peaks::new(Resolution::OF_THE_RUN));
+            w.add(Ps(0), Ps(end));
+            peaks.hold(Ps(0), Ps(end - 1), 1);
+            assert_eq!((w.length(), peaks.length()), (Ps(length), Ps(length)), "{end}");
+            assert_eq!(w.busy().iter().sum::<u128>(), end.into());
+        }
+    }
+
+    #[test]
     fn windows_of_days_do_not_wrap_around() {
         let (mut w, days) = (Windows::new(Ps(1_000)), Ps(u64::MAX));
         (0..3).for_each(|_| w.add_weighted(Ps(0), days, 1 << 30));
@@ -272,9 +307,10 @@ mod tests {
 
     #[test]
     fn a_run_is_covered_by_so_many_windows_whatever_its_time() {
-        assert_eq!(covering(Ps(10), Ps(10 << 17)), Ps(10));
-        assert_eq!(covering(Ps(10), Ps((10 << 17) + 1)), Ps(20));
-        assert!(Ps::MAX.0.div_ceil(covering(Ps(1), Ps::MAX).0) <= MAX_WINDOWS as u64);
+        assert_eq!(covering(Ps(10), Ps(10 << 17), MAX_WINDOWS), Ps(10));
+        assert_eq!(covering(Ps(10), Ps((10 << 17) + 1), MAX_WINDOWS), Ps(20));
+        assert!(Ps::MAX.0.div_ceil(covering(Ps(1), Ps::MAX, MAX_WINDOWS).0) <= MAX_WINDOWS as u64);
+        assert_eq!(covering(Ps(1), Ps(1_000), 200), Ps(8));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::messages::{InFlight, Messages};
 use crate::receipts::Receipts;
 use crate::usage::LinkUsage;
 use crate::wait_text;
-use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Resolution, Schedule, Wait};
 use syncline_topology::Fabric;
 
 /// Where a message arrives; known once all its bytes are there.
@@ -55,7 +55,7 @@ pub struct Analytical<F> {
 
 impl<F: Fabric> Analytical<F> {
     /// A backend for `fabric` that collects link usage in windows of `window`.
-    pub fn new(fabric: F, window: Ps) -> Self {
+    pub fn new(fabric: F, window: impl Into<Resolution>) -> Self {
         let usage = LinkUsage::new(&fabric, window);
         let port_free = vec![Ps::ZERO; fabric.links() as usize];
         Analytical {

@@ -2,7 +2,7 @@
 
 use crate::ethernet::link::Busy;
 use crate::spans::{Span, Spans};
-use syncline_core::{Bytes, NodeId, PortId, Ps, Windows};
+use syncline_core::{Bytes, NodeId, PortId, Ps, Resolution, Windows};
 use syncline_topology::{Fabric, all_links};
 
 /// Bytes and busy time per link, and busy time per link class in windows.
@@ -18,7 +18,7 @@ pub struct LinkUsage {
 
 impl LinkUsage {
     /// Usage of all links of `fabric`, with the busy time of each class in windows of `window`.
-    pub fn new(fabric: &impl Fabric, window: Ps) -> LinkUsage {
+    pub fn new(fabric: &impl Fabric, window: impl Into<Resolution>) -> LinkUsage {
         let links = fabric.links() as usize;
         let class = |(node, port): (NodeId, PortId)| fabric.link(node, port).class;
         LinkUsage {

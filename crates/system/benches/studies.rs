@@ -75,7 +75,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         },
         job: JobSpec::Collective { collective: CollectiveKindSpec::AllReduce, bytes, root: 0, beside: vec![] },
         start: StartSpec::default(),
-        output: OutputSpec { window_ps: 100_000_000, trace_npus: vec![], trace_limit: 0, steady: false },
+        output: OutputSpec { window_ps: Some(100_000_000), trace_npus: vec![], trace_limit: 0, steady: false },
         memory_limit_bytes: None,
     }
 }

@@ -20,7 +20,7 @@ use crate::timer::Timer;
 use crate::{run_memory, start, steady, tables};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_collective::Kind;
-use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps, Refusal};
+use syncline_core::{Bytes, EventQueue, NodeId, PortId, Refusal};
 use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::{MessageLog, Network, Recorded};
 use syncline_topology::{Fabric, all_links};
@@ -317,7 +317,7 @@ fn assemble<B: BuildNetwork>(
         urgent: cohort.config.balance.as_ref().map(Balance::urgent),
         contention: plan.contention.clone(),
         seed: spec.seed,
-        window: Ps(spec.output.window_ps),
+        window: spec.output.resolution(),
         traced: &traced,
     };
     let parts: Vec<EndpointParts<'_>> = plan.cohorts.iter().map(part).collect();
@@ -332,7 +332,7 @@ fn assemble<B: BuildNetwork>(
         turns: is_routed && !plan.transit && !asked.in_order,
         in_rounds: matches!(spec.fabric, FabricSpec::Graph { .. }),
         by_precedence: rooms.have_precedences(),
-        window: Ps(spec.output.window_ps),
+        window: spec.output.resolution(),
         seed: spec.seed,
         changes: conditions::changes(spec, &*plan.fabric, network)?,
         attributes: conditions::attributes(spec, &*plan.fabric, network)?,
@@ -456,7 +456,7 @@ where
             contended: contention.map(|contention| contention.kernel_warps),
         };
         let graphs = Graphs::new(job.source, job.iterations);
-        let mut executor = Executor::new(graphs, computers, &of_npus, Ps(spec.output.window_ps), traced);
+        let mut executor = Executor::new(graphs, computers, &of_npus, spec.output.resolution(), traced);
         let simulated = |&(npu, factor): &(u32, f64)| Some((layout.simulated(NodeId(npu))?, factor));
         executor.slow_down(spec.job.stragglers().iter().filter_map(simulated));
         let late = start::later(spec, folding.npus);

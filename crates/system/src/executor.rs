@@ -8,7 +8,7 @@
 use crate::graphs::{ClassGraph, Computers, GraphNode, Graphs, NodeWork};
 use crate::steady::{self, IterationEnd};
 use std::collections::{BTreeMap, BTreeSet};
-use syncline_core::{Id, NodeId, NodeSet, Ps, Wait, Windows};
+use syncline_core::{Id, NodeId, NodeSet, Ps, Resolution, Wait, Windows};
 use syncline_endpoint::Kernel;
 use syncline_workload::Cost;
 use syncline_workload::graph::{ClassId, GraphSource, NodeIndex, Order, Pass, Stream};
@@ -151,7 +151,7 @@ pub struct Executor {
 
 impl Executor {
     /// An executor of some graphs, where `classes` says of each NPU which class it is of.
-    pub fn new(graphs: Graphs, computers: Computers, classes: &[ClassId], window: Ps, traced: &[NodeId]) -> Executor {
+    pub fn new(graphs: Graphs, computers: Computers, classes: &[ClassId], window: Resolution, traced: &[NodeId]) -> Executor {
         let by_layer = vec![0; graphs.source().layers().len()];
         let mut streams = Vec::new();
         let npu = |&class: &ClassId| {
@@ -641,7 +641,7 @@ mod tests {
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
         let computers = Computers { main: npu.clone(), background: npu, contended: None };
         let graphs = Graphs::new(Box::new(Source), 2);
-        let mut executor = Executor::new(graphs, computers, &[ClassId(0)], Ps(1000), &[]);
+        let mut executor = Executor::new(graphs, computers, &[ClassId(0)], Ps(1000).into(), &[]);
         let all_reduce = [NodeIndex(3), NodeIndex(8)];
         let done = |at: usize| WaitEnd::Communication(all_reduce[at]);
         let (node, mut actions) = (NodeId(0), Vec::new());

@@ -171,7 +171,7 @@ impl Pipelined<'_> {
         spec.collectives.slices = k as u32;
         spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
         spec.output.trace_npus.clear();
-        spec.output.window_ps = Ps::HORIZON.0; // of which nobody reads any
+        spec.output.window_ps = Some(Ps::HORIZON.0); // of which nobody reads any
         if let Some(packet) = spec.network.model().packet_bytes() {
             let coarser = spec.network.model().coarser(self.scale(slice, packet));
             spec.network = coarser.unwrap_or(spec.network);

@@ -8,7 +8,7 @@ use crate::setup::RunPlan;
 use crate::spec::{FabricSpec, JobSpec, Spec};
 use syncline_collective::Program;
 use syncline_core::NodeId;
-use syncline_core::stats::MAX_WINDOWS;
+use syncline_core::stats::{MAX_WINDOWS, Resolution};
 use syncline_endpoint::Layout;
 use syncline_endpoint::message::LEAVING;
 
@@ -44,8 +44,9 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let noted = if spec.output.trace_npus.is_empty() { 0 } else { u64::from(spec.output.trace_limit) };
     let noted = noted.min(preview.messages) * NOTED;
     let series = 16 + plan.fabric.class_names().len() as u64;
-    let windows = preview.lower_bound_ps.checked_div(spec.output.window_ps).unwrap_or(0).saturating_mul(4);
-    let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
+    let Resolution { window, most } = spec.output.resolution();
+    let windows = preview.lower_bound_ps.checked_div(window.0).unwrap_or(0).saturating_mul(4);
+    let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64).min(most as u64) * series * WINDOW;
     let paths = of_paths(spec, plan, preview);
     let nodes = of_graphs(spec);
     let connections = of_connections(spec, preview);

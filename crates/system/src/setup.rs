@@ -86,7 +86,7 @@ impl RunPlan {
     ) -> Result<RunPlan, RunError> {
         let machine = Machine::new(spec)?;
         let transit = machine.transit(spec)?;
-        if spec.output.window_ps == 0 {
+        if spec.output.window_ps == Some(0) {
             return Err(Refusal::of("output.window_ps", "a window must be longer than zero").at_least(1).into());
         }
         let npus = machine.fabric().npus();

@@ -29,7 +29,8 @@ pub(crate) use plan::refusals;
 
 use crate::errors::RunError;
 use serde::Deserialize;
-use syncline_core::Refusal;
+use syncline_core::stats::MAX_WINDOWS;
+use syncline_core::{Ps, Refusal, Resolution};
 
 /// One simulation.
 #[derive(Clone, Debug, Deserialize)]
@@ -494,8 +495,9 @@ pub enum LanesSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSpec {
-    /// Length of a utilisation window.
-    pub window_ps: u64,
+    /// Length of a utilisation window; if it is not said, one that makes some hundreds of windows of the run.
+    #[serde(default)]
+    pub window_ps: Option<u64>,
     /// NPUs whose slices are traced (by number); empty for no trace.
     pub trace_npus: Vec<u32>,
     /// At most so many slices.
@@ -503,4 +505,19 @@ pub struct OutputSpec {
     /// Whether a training run is to say what one more iteration costs, if that takes a longer one ([`crate::steady`]).
     #[serde(default)]
     pub steady: bool,
+}
+
+/// Windows of a run that decides on them, at most; half of it at least.
+const WINDOWS: usize = 400;
+
+impl OutputSpec {
+    /// How finely utilisation is recorded.
+    pub fn resolution(&self) -> Resolution {
+        self.window_ps.map_or(Resolution::OF_THE_RUN, |length| Ps(length).into())
+    }
+
+    /// Windows of the tables, at most.
+    pub fn most_windows(&self) -> usize {
+        if self.window_ps.is_some() { MAX_WINDOWS } else { WINDOWS }
+    }
 }

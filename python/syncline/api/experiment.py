@@ -641,9 +641,9 @@ class Optimiser(TypedDict, total=False):
 class Output(TypedDict, total=False):
     """What is recorded."""
 
-    window: str
-    """Length of the windows for which utilisation is recorded: 1000 cycles at 1245 MHz if not given, doubled in long
-    runs.
+    window: str | None
+    """Length of the windows for which utilisation is recorded, doubled in long runs; if it is not given, one that
+    divides the run into 200 to 400 windows.
     """
     trace_npus: Sequence[int]
     """NPUs whose activity is traced."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import prod
 from typing import Any, Final
 
@@ -426,11 +427,15 @@ def _worked_out(experiment: Experiment, path: tuple[str, ...]) -> Any:
 
 def broken(experiment: Experiment, path: tuple[str, ...]) -> Rule | None:
     """The rule by which a field does not act, whatever its value; nothing if it acts."""
-    for rule in (*_of_algorithm(experiment, path), *RULES):
-        parts = tuple(rule.path.split("."))
-        if path[: len(parts)] == parts and not rule.acts(experiment):
-            return rule
-    return None
+    rules = (*_of_algorithm(experiment, path), *_of_path(path))
+    return next((rule for rule in rules if not rule.acts(experiment)), None)
+
+
+@cache
+def _of_path(path: tuple[str, ...]) -> tuple[Rule, ...]:
+    """The rules of a field, and of the sections that it is in."""
+    above = {".".join(path[:length]) for length in range(1, len(path) + 1)}
+    return tuple(rule for rule in RULES if rule.path in above)
 
 
 def _of_algorithm(experiment: Experiment, path: tuple[str, ...]) -> Sequence[Rule]:

@@ -221,9 +221,9 @@ class Calibration(Section):
 class Output(Section):
     """What is recorded."""
 
-    window: Time = 803_213
-    """Length of the windows for which utilisation is recorded: 1000 cycles at 1245 MHz if not given, doubled in long
-    runs."""
+    window: Time | None = None
+    """Length of the windows for which utilisation is recorded, doubled in long runs; if it is not given, one that
+    divides the run into 200 to 400 windows."""
     trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = Field(default=[0])
     """NPUs whose activity is traced."""
     trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000

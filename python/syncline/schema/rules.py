@@ -474,9 +474,14 @@ def _simulated_time(parts: Parts) -> Iterator[Violation]:
     if least > MAX_SECONDS:
         message = f"this takes {least:.3g} s or more of simulated time"
         yield Violation(field, message, f"at most {MAX_SECONDS} s of simulated time")
-    elif parts.output is not None and least * PS_PER_S > MAX_WINDOWS * parts.output.window:
+    elif (window := _window(parts)) is not None and least * PS_PER_S > MAX_WINDOWS * window:
         message = f"the run takes {least:.3g} s or more: too many windows of this length"
         yield Violation(("output", "window"), message, f"up to {MAX_WINDOWS} windows")
+
+
+def _window(parts: Parts) -> int | None:
+    """Picoseconds of a window, if anything is said of them."""
+    return None if parts.output is None else parts.output.window
 
 
 def _least_s(workload: CollectiveWorkload, topology: Fabric, ranks: int) -> float:
@@ -577,7 +582,7 @@ def _priced(parts: Parts) -> Iterator[Violation]:
 
 
 def _trace(parts: Parts) -> Iterator[Violation]:
-    if parts.output is not None and parts.output.window < MIN_WINDOW:
+    if (window := _window(parts)) is not None and window < MIN_WINDOW:
         message = "this makes more windows than can be shown"
         yield Violation(("output", "window"), message, f"at least {TIME.format(MIN_WINDOW)}")
     if parts.output is None or parts.topology is None:

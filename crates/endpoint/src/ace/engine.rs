@@ -20,7 +20,7 @@ use crate::flights::Flights;
 use crate::layout::{Layout, PhaseView};
 use std::collections::BTreeMap;
 use syncline_collective::{Kind, PhaseId, Plan, PlanId, Split};
-use syncline_core::{Bytes, Id, NodeId, NodeSet, Ps};
+use syncline_core::{Bytes, Id, NodeId, NodeSet, Ps, Resolution};
 use syncline_topology::Paths;
 
 /// Engines of all NPUs.
@@ -73,7 +73,7 @@ impl Ace {
         config: AceConfig,
         packet: Option<Bytes>,
         chunk: Bytes,
-        window: Ps,
+        window: Resolution,
         traced: &[NodeId],
     ) -> Result<Ace, AceError> {
         let npus = layout.npus();

@@ -1,7 +1,7 @@
 //! What the engine of one NPU holds over time.
 
 use crate::api::Occupancy;
-use syncline_core::{Peaks, Ps, Windows};
+use syncline_core::{Peaks, Ps, Resolution, Windows};
 
 /// A quantity of one NPU that changes in steps, integrated over windows.
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ struct Level {
 
 impl Level {
     /// A level of zero, in windows of `window`.
-    fn new(window: Ps) -> Level {
+    fn new(window: Resolution) -> Level {
         Level { windows: Windows::new(window), since: Ps::ZERO, level: 0 }
     }
 
@@ -42,7 +42,7 @@ struct Fillings {
 
 impl Fillings {
     /// Of so many partitions, all empty, in windows of `window`.
-    fn new(partitions: usize, window: Ps) -> Fillings {
+    fn new(partitions: usize, window: Resolution) -> Fillings {
         let part = (Level::new(window), Peaks::new(window));
         Fillings { sum: Level::new(window), parts: vec![part; partitions] }
     }
@@ -87,7 +87,7 @@ pub(super) struct Levels {
 
 impl Levels {
     /// Of an idle engine with so many partitions, in windows of `window`.
-    pub fn new(partitions: usize, window: Ps) -> Levels {
+    pub fn new(partitions: usize, window: Resolution) -> Levels {
         Levels { active: Level::new(window), fillings: Fillings::new(partitions, window), fsms: Level::new(window) }
     }
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn an_engine_is_active_while_it_has_a_chunk() {
-        let mut levels = Levels::new(1, Ps(10));
+        let mut levels = Levels::new(1, Ps(10).into());
         levels.set(Ps(5), true, &[3], 2);
         levels.set(Ps(15), true, &[0], 1);
         levels.set(Ps(20), false, &[0], 0);

@@ -6,7 +6,8 @@ use super::roce::RoceConfig;
 use super::switching::SwitchingConfig;
 use super::tcp::TcpConfig;
 use std::num::NonZeroU32;
-use syncline_core::{NodeId, PortId, Ps};
+use syncline_core::stats::MAX_WINDOWS;
+use syncline_core::{NodeId, PortId, Ps, Resolution};
 
 /// Which of several equally good ways frames take. Acknowledgements go back over the links that the first frame of their
 /// connection took.
@@ -53,7 +54,7 @@ pub struct EthernetConfig {
     /// What random numbers depend on.
     pub seed: u64,
     /// The length of the windows in which the use of links is collected.
-    pub window: Ps,
+    pub window: Resolution,
 }
 
 /// Bytes that a SACK block adds to an acknowledgement (RFC 2018, section 3).
@@ -82,6 +83,6 @@ impl EthernetConfig {
         background: Vec::new(),
         captured: Vec::new(),
         seed: 0,
-        window: Ps(1_000_000),
+        window: Resolution { window: Ps(1_000_000), most: MAX_WINDOWS },
     };
 }

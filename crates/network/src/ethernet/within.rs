@@ -8,7 +8,7 @@
 use super::{Ethernet, Event};
 use crate::api::{Message, NetOut, Network, Route};
 use crate::flow::{self, Flow};
-use syncline_core::{Key, NodeId, PortId, Ps, Schedule};
+use syncline_core::{Key, NodeId, PortId, Ps, Resolution, Schedule};
 use syncline_topology::Fabric;
 
 /// Messages that stay on links of some classes.
@@ -38,7 +38,7 @@ impl<Q: Schedule<Event>> Schedule<flow::Event> for FlowQueue<'_, Q> {
 
 impl<F: Fabric> Within<F> {
     /// None yet on a fabric with these classes of links.
-    pub fn new(fabric: F, classes: Vec<u8>, window: Ps) -> Within<F> {
+    pub fn new(fabric: F, classes: Vec<u8>, window: impl Into<Resolution>) -> Within<F> {
         let known = vec![Vec::new(); fabric.nodes() as usize];
         Within { flow: Flow::new(fabric, window), classes, known, path: Vec::new() }
     }

@@ -99,7 +99,7 @@ use deadlines::Deadlines;
 use meter::Meter;
 use port::Port;
 use syncline_core::share::{GroupId, Pool, ResourceId, Share, Work};
-use syncline_core::{Alarm, Books, Bytes, Key, NodeId, PortId, Ps, Rate, Schedule, Wait};
+use syncline_core::{Alarm, Books, Bytes, Key, NodeId, PortId, Ps, Rate, Resolution, Schedule, Wait};
 use syncline_topology::{Fabric, all_links};
 
 /// Uses of links that are solved, or passed over, in the time of an event.
@@ -169,7 +169,7 @@ pub struct Flow<F> {
 
 impl<F: Fabric> Flow<F> {
     /// A backend for `fabric` that collects link usage in windows of `window`.
-    pub fn new(fabric: F, window: Ps) -> Self {
+    pub fn new(fabric: F, window: impl Into<Resolution>) -> Self {
         let capacity = |(node, port)| Share::of(fabric.link(node, port).rate);
         let capacities: Vec<Share> = all_links(&fabric).map(capacity).collect();
         Flow {

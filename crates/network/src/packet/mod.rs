@@ -128,7 +128,8 @@ use crate::usage::LinkUsage;
 use backlog::Backlog;
 use loopback::Loopback;
 use port::{Link, LinkId};
-use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Refusal, Schedule, Wait};
+use syncline_core::stats::MAX_WINDOWS;
+use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Refusal, Resolution, Schedule, Wait};
 use syncline_topology::{Fabric, Paths, all_links};
 
 /// What can be chosen about the packet backend.
@@ -159,7 +160,7 @@ pub struct PacketConfig {
     /// the other. To see what head-of-line blocking costs.
     pub sorted: bool,
     /// The length of the windows in which link usage is collected.
-    pub window: Ps,
+    pub window: Resolution,
 }
 
 impl PacketConfig {
@@ -174,7 +175,7 @@ impl PacketConfig {
         in_rounds: false,
         by_precedence: false,
         sorted: false,
-        window: Ps(1_000_000),
+        window: Resolution { window: Ps(1_000_000), most: MAX_WINDOWS },
     };
 
     /// Whether packets can move.
@@ -186,7 +187,7 @@ impl PacketConfig {
         if packet == Bytes::ZERO {
             return Err(PacketError::EmptyPackets);
         }
-        if window == Ps::ZERO {
+        if window.window == Ps::ZERO {
             return Err(PacketError::EmptyWindows);
         }
         match buffer.filter(|&b| b < rule.smallest_buffer()) {

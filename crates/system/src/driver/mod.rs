@@ -646,7 +646,7 @@ mod tests {
         let npu = Npu::new(1.0, 1.0, 1.0).expect("a legal NPU");
         let source = Box::new(DataParallel::new(layers(), true));
         let computers = Computers { main: npu.clone(), background: npu, contended: None };
-        let executor = Executor::new(Graphs::new(source, 2), computers, &[ClassId(0); 4], Ps(1000), &[]);
+        let executor = Executor::new(Graphs::new(source, 2), computers, &[ClassId(0); 4], Ps(1000).into(), &[]);
         let config = CollectiveConfig {
             policy: Policy::Lifo,
             priority: Vec::new(),

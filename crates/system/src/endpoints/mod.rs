@@ -23,7 +23,7 @@ pub use switch_offload::SwitchOffloadSpec;
 use crate::timer::{Timer, timers};
 use serde::Deserialize;
 use syncline_collective::{Kind, Plan, Split};
-use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
+use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal, Resolution};
 use syncline_endpoint::WorkDone;
 use syncline_endpoint::ace::AceEvent;
 use syncline_endpoint::{Endpoint, Layout};
@@ -160,7 +160,7 @@ pub struct EndpointParts<'a> {
     /// The seed of random numbers.
     pub seed: u64,
     /// The length of the windows in which the use of resources is collected.
-    pub window: Ps,
+    pub window: Resolution,
     /// NPUs whose phases are reported.
     pub traced: &'a [NodeId],
 }

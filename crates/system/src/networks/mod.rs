@@ -19,7 +19,7 @@ use crate::timer::{Timer, timers};
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_core::table::Declaration;
-use syncline_core::{NodeId, PortId, Ps, Rate, Refusal};
+use syncline_core::{NodeId, PortId, Ps, Rate, Refusal, Resolution};
 use syncline_network::Network;
 use syncline_topology::Fabric;
 
@@ -123,7 +123,7 @@ pub struct NetworkNeeds {
     /// Whether messages are of different precedence, and larger ones go first where the backend chooses.
     pub by_precedence: bool,
     /// The length of the windows in which the use of links is collected.
-    pub window: Ps,
+    pub window: Resolution,
     /// What random numbers depend on ([`syncline_core::random`]): a backend that draws some makes a
     /// [`RandomStream`](syncline_core::random::RandomStream) of it for every link, or whatever else draws.
     pub seed: u64,

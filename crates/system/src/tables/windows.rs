@@ -114,8 +114,9 @@ where
         let lengths = parts.flat_map(|(held, most)| [held.length(), most.length()]);
         let all = lengths.chain(levels.chain([compute]).chain(of_links).map(Windows::length));
         // A long run joins windows, whether or not anything is busy late in it; the tables have one length for all.
-        let longest = all.max().unwrap_or(Ps(self.spec.output.window_ps));
-        Grid { end: self.outcome.end.0, length: stats::covering(longest, self.outcome.end) }
+        let output = &self.spec.output;
+        let longest = all.max().unwrap_or(output.resolution().window);
+        Grid { end: self.outcome.end.0, length: stats::covering(longest, self.outcome.end, output.most_windows()) }
     }
 
     /// Busy shares and levels.

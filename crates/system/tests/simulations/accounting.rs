@@ -75,7 +75,7 @@ fn windows_add_up() {
         panic!("busy times are integers, shares are not")
     };
     let links = busy.len() as f64;
-    let (end, window) = (results.summary.total_ps, spec.output.window_ps);
+    let (end, window) = (results.summary.total_ps, spec.output.resolution().window.0);
     let span = |w: usize| (end - w as u64 * window).min(window) as f64;
     let from_windows: f64 = share.iter().enumerate().map(|(w, s)| s * span(w) * links).sum();
     let total = busy.iter().sum::<i64>() as f64;

@@ -26,7 +26,7 @@ impl WithNetwork for Feed {
             turns: false,
             in_rounds: false,
             by_precedence: false,
-            window: Ps(1_000_000),
+            window: Ps(1_000_000).into(),
             seed: 0,
             changes: vec![],
             attributes: vec![],

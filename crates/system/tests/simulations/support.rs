@@ -172,7 +172,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         },
         job: collective_job(CollectiveKindSpec::AllReduce, bytes),
         start: StartSpec::default(),
-        output: OutputSpec { window_ps: 803_213, trace_npus: vec![], trace_limit: 1000, steady: false },
+        output: OutputSpec { window_ps: Some(803_213), trace_npus: vec![], trace_limit: 1000, steady: false },
         memory_limit_bytes: None,
     }
 }
