@@ -26,7 +26,9 @@ from syncline.schema.workloads import DividedWorkload, models_of
 from syncline.sweeps import file, points
 from syncline.treegen.planned import TreesError
 
-SHARED_BY: Final = 6
+IDLE_IN: Final = 3
+"""In one of so many experiments a field that acts elsewhere is tried again, which would have to have no effect."""
+SHARED_BY: Final = 15
 """So many experiments share the fields of what is accepted and refused, of which there are many thousands."""
 TEXT: Final = (
     "DATA\n2\nfirst -1 13003 NONE 0 12864 NONE 0 32291 ALLREDUCE 376320 3229\n"
@@ -477,10 +479,12 @@ def test_what_has_no_effect_changes_nothing_and_everything_else_something_somewh
     acted: set[str] = set()
     seen: set[str] = set()
     wrong: list[str] = []
-    for text, variant in experiments(rotated=True):
+    for number, (text, variant) in enumerate(experiments(rotated=True)):
         before = outcome(variant.experiment)
-        for path in tried(text, variant.experiment):
+        for index, path in enumerate(tried(text, variant.experiment)):
             seen.add(path)
+            if path in acted and (number + index) % IDLE_IN:
+                continue
             raw = with_value(text, variant, path)
             if raw is None:
                 continue

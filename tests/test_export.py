@@ -30,6 +30,7 @@ FABRICS: Final = (
 ALGORITHMS: Final = [name for name in get_args(Algorithm) if name != "auto"]
 RINGS: Final = ("ring", "ring-unidirectional")
 SIZE: Final = "100kB"
+EXPORTED: Final = ("all-reduce", "all-gather", "broadcast", "all-to-all", "scatter")
 EVERY: Final = 4
 """Of the pairs of kinds and algorithms that there are on a fabric one in so many is tried; another one on the next."""
 
@@ -112,7 +113,7 @@ def exported(command: Command, line: list[str], algorithm: str, *further: str) -
 @pytest.mark.parametrize("at", range(len(FABRICS)), ids=lambda at: FABRICS[at][1])
 def test_msccl_xml_takes_nearly_as_long(at: int, syncline_command: Command) -> None:
     fabric, tried, exact = FABRICS[at], 0, 0
-    kinds = ("all-reduce", "all-gather", "broadcast", "all-to-all", "scatter")
+    kinds = ("all-reduce", "all-to-all") if "nodes" in fabric[1] else EXPORTED
     for kind, algorithm in itertools.product(kinds, (*LINES, "hierarchical")):
         line = [kind, *fabric, "--backend", "flow"]
         if not exported(syncline_command, line, algorithm):
@@ -122,7 +123,7 @@ def test_msccl_xml_takes_nearly_as_long(at: int, syncline_command: Command) -> N
         by_name = outcome(syncline_command, *line, "--algorithm", algorithm)["time_s"]
         assert by_plan == pytest.approx(by_name, rel=0.02), (kind, algorithm)
         tried, exact = tried + 1, exact + (by_plan == by_name)
-    assert tried >= 10
+    assert tried >= 2 * len(kinds)
     assert exact >= tried / 2  # the size does not divide everywhere
 
 

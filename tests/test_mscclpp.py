@@ -31,7 +31,6 @@ FABRICS: Final = (
     "Switch(7)",
     "Switch(8)",
     "Ring(2)_Ring(3)",
-    "Ring(3)_Ring(2)",
 )
 SIZE: Final = "100kB"
 ROOT: Final = 1

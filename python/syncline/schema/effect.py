@@ -400,14 +400,23 @@ def leaves(section: BaseModel, path: tuple[str, ...] = ()) -> Iterator[tuple[tup
     """The fields below a section: path, value and default. Lists and mappings of names are one field; the kinds of
     collectives that have algorithms of their own are one each.
     """
-    for name, info in type(section).model_fields.items():
+    for name, default in _defaults(type(section)):
         value, here = getattr(section, name), (*path, name)
         if isinstance(value, BaseModel):
             yield from leaves(value, here)
         elif here == ("collective", "algorithms"):
             yield from (((*here, kind), algorithm, None) for kind, algorithm in value.items())
         else:
-            yield here, value, None if info.is_required() else info.get_default(call_default_factory=True)
+            yield here, value, default
+
+
+@cache
+def _defaults(section: type[BaseModel]) -> tuple[tuple[str, Any], ...]:
+    """The fields of a section and their defaults, which nobody changes; nothing for a field that has none."""
+    return tuple(
+        (name, None if info.is_required() else info.get_default(call_default_factory=True))
+        for name, info in section.model_fields.items()
+    )
 
 
 def idle(experiment: Experiment) -> list[Idle]:
