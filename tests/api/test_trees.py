@@ -1,0 +1,98 @@
+"""Functions that pack trees give the documents of their commands, in fields with types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import syncline
+from support.command import Ended
+from support.results import apart_from_cost, shows_itself
+
+Command = Callable[..., Ended]
+
+LINKS: Final = """
+npus: 3
+links:
+  - {from: 0, to: 1, rate: 20GB/s, latency: 500ns, class: NVLink}
+  - {from: 1, to: 2, rate: 30GB/s, latency: 500ns, class: NVLink}
+  - {from: 0, to: 1, rate: 7GB/s, latency: 500ns, class: PCIe}
+  - {from: 0, to: 2, rate: 7GB/s, latency: 500ns, class: PCIe}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def of_command(command: Command, *words: str) -> dict[str, Any]:
+    ended = command(*words, "--json")
+    assert ended.status == 0, ended.err
+    return apart_from_cost(json.loads(ended.out))
+
+
+def places(error: pytest.ExceptionInfo[syncline.InputError]) -> list[str]:
+    """Where the problems are, none of which speaks of a command."""
+    assert " --" not in str(error.value)
+    assert "command line" not in str(error.value)
+    return [f"{problem.file}: {problem.field}" for problem in error.value.problems]
+
+
+class TestHybrid:
+    GIVEN: Final[dict[str, Any]] = {
+        "machine": "dgx1v",
+        "gpus": [0, 1, 2, 3],
+        "links": "hybrid",
+        "switch_latency": "100us",
+        "size": "500MB",
+    }
+    COMMAND: Final = (
+        *("trees", "--machine", "dgx1v", "--gpus", "0-3", "--links", "hybrid"),
+        *("--switch-latency", "100us", "--size", "500MB"),
+    )
+
+    def test_equals_the_command(self, syncline_command: Command) -> None:
+        found = syncline.trees(**self.GIVEN)
+        assert apart_from_cost(found.document) == of_command(syncline_command, *self.COMMAND)
+        shows_itself(found)
+
+    def test_says_what_goes_where(self) -> None:
+        found = syncline.trees(**self.GIVEN)
+        nvlink, pcie = found.parts
+        assert (nvlink.links, pcie.links, found.links) == ("nvlink", "pcie", "hybrid")
+        assert nvlink.size_bytes + pcie.size_bytes == found.size_bytes == 500_000_000
+        assert found.trees == (*nvlink.trees, *pcie.trees)
+        assert [tree.links for tree in pcie.trees] == ["pcie"]
+        assert found.rate_bytes_per_s == nvlink.rate_bytes_per_s + pcie.rate_bytes_per_s
+        assert found.rate_links == pytest.approx(nvlink.rate_links + pcie.rate_links)
+        assert (found.switch_latency_s, found.switch_s) == pytest.approx((1e-4, 4e-4))
+        assert found.predicted_time_s is not None
+        assert found.nvlink_only_time_s is not None
+        assert found.table.to_arrow().column("links").to_pylist() == [tree.links for tree in found.trees]
+        alone = syncline.trees("dgx1v", gpus=[0, 1, 2, 3], links="nvlink", size="500MB")
+        assert (alone.parts, alone.switch_s, alone.nvlink_only_time_s) == ((), None, None)
+        assert alone.rate_links == nvlink.rate_links
+
+    def test_rates_of_parts_in_units_of_their_own(self) -> None:
+        """NVLinks have no one rate, so that either part is counted in the largest unit of its own links."""
+        Path("links.yaml").write_text(LINKS)
+        found = syncline.trees(topology_file="links.yaml", links="hybrid")
+        assert [(part.rate_links, part.rate_bytes_per_s) for part in found.parts] == [(2, 20e9), (1, 7e9)]
+        assert (found.rate_links, found.optimal_rate_links, found.rate_bytes_per_s) == (2.7, 2.7, 27e9)
+
+    def test_says_what_is_wrong(self) -> None:
+        with pytest.raises(syncline.InputError) as caught:
+            syncline.trees(**self.GIVEN | {"objective": "trees", "root": "auto", "switch_latency": "soon"})
+        assert places(caught) == [f"arguments: {name}" for name in ("objective", "root", "switch_latency")]
+        with pytest.raises(syncline.InputError, match="accepted: links hybrid beside it") as caught:
+            syncline.trees("dgx1v", switch_latency="100us")
+        assert places(caught) == ["arguments: switch_latency"]
+        with pytest.raises(syncline.InputError, match=r"links: .* these GPUs are in several"):
+            syncline.trees("dgx1v(nodes=2)", links="hybrid")
+        with pytest.raises(syncline.InputError, match="switch_latency: this is not text"):
+            syncline.trees("dgx1v", links="hybrid", switch_latency=4)  # type: ignore[arg-type]
