@@ -41,6 +41,8 @@ calibration: syncline.Calibration = syncline.calibrate("all_reduce.log", "dgx-a1
 constants: dict[str, float] = calibration.constants
 rate: float = syncline.trees("dgx1v", gpus=[0, 1, 3], root="auto").rate_bytes_per_s
 root = syncline.trees("dgx1v", root="none")  # wrong
+compared = syncline.trees("dgx1v", compare=True, endpoint="streams", cancel=syncline.Cancellation()).comparison
+slowest: list[float | None] = [] if compared is None else [row.time_s for row in compared]
 over_pcie: int = syncline.trees("dgx1v", links="hybrid", switch_latency="100us").parts[1].size_bytes
 best: dict[str, object] | None = syncline.search("gpt.yaml", threads=2).best
 drawing: bytes = syncline.figure("ace/fig11", progress=True).png

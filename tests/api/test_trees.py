@@ -39,7 +39,7 @@ def of_command(command: Command, *words: str) -> dict[str, Any]:
 def places(error: pytest.ExceptionInfo[syncline.InputError]) -> list[str]:
     """Where the problems are, none of which speaks of a command."""
     assert " --" not in str(error.value)
-    assert "command line" not in str(error.value)
+    assert "command line:" not in str(error.value)
     return [f"{problem.file}: {problem.field}" for problem in error.value.problems]
 
 
@@ -96,3 +96,83 @@ class TestHybrid:
             syncline.trees("dgx1v(nodes=2)", links="hybrid")
         with pytest.raises(syncline.InputError, match="switch_latency: this is not text"):
             syncline.trees("dgx1v", links="hybrid", switch_latency=4)  # type: ignore[arg-type]
+
+
+class TestComparison:
+    GIVEN: Final[dict[str, Any]] = {"machine": "dgx1v", "gpus": "1,4-6", "size": "8MB", "compare": True}
+    COMMAND: Final = ("trees", "--machine", "dgx1v", "--gpus", "1,4-6", "--size", "8MB", "--compare")
+
+    @pytest.mark.parametrize(
+        ("given", "flags"),
+        [
+            ({"endpoint": "streams", "root": 5}, ("--endpoint", "streams", "--root", "5")),
+            (
+                {"collective": "all-reduce", "backend": "analytical"},
+                ("--collective", "all-reduce", "--backend", "analytical"),
+            ),
+            ({"links": "hybrid", "endpoint": "streams"}, ("--links", "hybrid", "--endpoint", "streams")),
+            ({"objective": "trees", "overhead": "5us"}, ("--objective", "trees", "--overhead", "5us")),
+        ],
+    )
+    def test_equals_the_command(
+        self, given: dict[str, Any], flags: tuple[str, ...], syncline_command: Command, capsys: Any
+    ) -> None:
+        found = syncline.trees(**self.GIVEN | given)
+        assert capsys.readouterr() == ("", "")
+        assert apart_from_cost(found.document) == of_command(syncline_command, *self.COMMAND, *flags)
+        assert found.comparison is not None
+        assert "<table>" in found.comparison._repr_html_()
+        shows_itself(found)
+
+    def test_rows_have_types(self) -> None:
+        found = syncline.trees(**self.GIVEN).comparison
+        assert found is not None
+        trees, rings, double, bound = found.rows
+        assert [row.algorithm for row in found] == ["packed-trees", "ring", "double-binary-tree", None]
+        assert len(found) == 4
+        assert (found.backend, found.endpoint) == ("flow", "ideal")
+        assert trees.over == ("NVLink",)
+        assert trees.time_s is not None
+        assert rings.time_s is not None
+        assert bound.time_s is not None
+        assert bound.time_s < trees.time_s < rings.time_s
+        assert (double.reason is None) == (double.time_s is not None)
+        rows = found.table.to_arrow().to_pylist()
+        assert [row["time_s"] for row in rows] == [row.time_s for row in found]
+        assert rows[0]["over"] == "NVLink"
+        assert found.table.columns["time_s"]["unit"] == "s"
+        alone = syncline.collective("broadcast", "8MB", machine="dgx1v", gpus="1,4-6", backend="flow", algorithm="ring")
+        assert rings.time_s == alone.time_s
+        assert syncline.trees("dgx1v", gpus="1,4-6").comparison is None
+
+    def test_progress_is_one_of_all_schedules(self) -> None:
+        heard: list[syncline.Standing] = []
+        syncline.trees(**self.GIVEN, progress=heard.append)
+        assert [standing.done for standing in heard] == sorted(standing.done for standing in heard)
+        assert [standing.events for standing in heard] == sorted(standing.events for standing in heard)
+        assert {standing.total for standing in heard} == {3}
+        assert heard[0].waiting == ("packed trees", "NCCL-like rings", "double binary trees")
+        assert [(standing.done, standing.waiting) for standing in heard if standing.is_over] == [(3, ())]
+
+    def test_is_cancelled_inside_of_a_simulation(self) -> None:
+        cancel = syncline.Cancellation()
+
+        def hear(standing: syncline.Standing) -> None:
+            if standing.done == 0 and standing.events:
+                cancel.cancel()
+
+        with pytest.raises(syncline.CancelledError):
+            syncline.trees(**self.GIVEN | {"size": "64GB", "backend": "packet"}, progress=hear, cancel=cancel)
+        with pytest.raises(syncline.CancelledError):
+            syncline.trees("dgx1v", cancel=cancel)
+
+    def test_says_what_is_wrong(self) -> None:
+        with pytest.raises(syncline.InputError) as caught:
+            syncline.trees(**self.GIVEN | {"backend": "fast", "endpoint": "ace", "root": 2})
+        assert places(caught) == [f"arguments: {name}" for name in ("backend", "endpoint", "root")]
+        with pytest.raises(syncline.InputError, match="without compare") as caught:
+            syncline.trees("dgx1v", backend="flow", endpoint="ideal")
+        assert places(caught) == ["arguments: backend", "arguments: endpoint"]
+        with pytest.raises(syncline.InputError) as caught:
+            syncline.trees(topology_file="-", compare="yes", endpoint=4, cancel=3)  # type: ignore[arg-type]
+        assert places(caught) == [f"arguments: {name}" for name in ("endpoint", "topology_file", "compare", "cancel")]

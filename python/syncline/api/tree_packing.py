@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from syncline.api import arguments, display, tables, tree_questions
+from syncline import cancelling
+from syncline.api import arguments, compared_trees, display, files, tables, tree_questions
 from syncline.api.arguments import ARGUMENTS
+from syncline.api.compared_trees import Comparison
 from syncline.api.documented import Documented
+from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.systems import Entry
 from syncline.api.tables import Table
+from syncline.api.tree_comparison import Observed
 from syncline.errors import InputError
 from syncline.text_units import bandwidth, duration
 from syncline.text_units import size as size_text
 
 if TYPE_CHECKING:
     from syncline.api.files import AnyPath
+    from syncline.cancelling import Cancellation
     from syncline.results import Document
 
 SHOWN: Final = 20
@@ -75,6 +81,8 @@ class Trees(Documented):
         """The trees; where GPUs are alike, those of some roots, whose images are those of all others."""
         self.table: Table = tables.of_entries("trees", entries)
         """The same as a table, without their edges."""
+        self.comparison: Comparison | None = Comparison(document) if "comparison" in document else None
+        """The trees and other schedules, simulated; `None` if they were not compared."""
 
     def __repr__(self) -> str:
         return f"<Trees of {self.collective} on {self.machine}: {display.counted(len(self.trees), 'tree')}>"
@@ -88,7 +96,8 @@ class Trees(Documented):
         notes += [f"{part['links']}: {size_text(part['size_bytes'])}" for part in self.document.get("parts") or ()]
         if self.predicted_time_s is not None:
             notes.append(f"predicted time: {duration(self.predicted_time_s)}")
-        return text + display.paragraphs([*notes, *self.warnings])
+        compared = compared_trees.shown(self.document) if self.comparison is not None else ""
+        return text + display.paragraphs(notes) + compared + display.paragraphs(self.warnings)
 
     @property
     def machine(self) -> str:
@@ -191,6 +200,11 @@ def trees(
     links: str = "auto",
     switch_latency: str | None = None,
     threshold: str | None = None,
+    compare: bool = False,
+    backend: str | None = None,
+    endpoint: str | None = None,
+    progress: Progress = None,
+    cancel: Cancellation | None = None,
 ) -> Trees:
     """Finds the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
 
@@ -203,7 +217,13 @@ def trees(
     of the paper); the result has both in `parts`. `switch_latency` (`"100us"`) is what switching peer access takes for
     each GPU before anything goes over PCIe.
 
-    Rates are those of the whole vector. Raises [`InputError`] with everything that is wrong.
+    With `compare`, the trees are simulated beside rings as NCCL has them and double binary trees, as
+    [`collective`] does it, on a `backend` (flow) with an `endpoint` (ideal or streams): `comparison` has a row for
+    each. What a schedule is refused for, or fails with, is the reason in its row. `progress` and `cancel` are those of
+    the simulations.
+
+    Rates are those of the whole vector. Raises [`InputError`] with everything that is wrong, [`CancelledError`] when
+    `cancel` is called.
     """
     problems = arguments.not_text(
         machine=machine,
@@ -214,7 +234,17 @@ def trees(
         links=links,
         switch_latency=switch_latency,
         threshold=threshold,
+        backend=backend,
+        endpoint=endpoint,
     )
+    if isinstance(topology_file, str | PurePath):
+        arguments.collected(
+            problems, lambda: files.path_of(topology_file, "topology_file", "a fabric", "the path of a file")
+        )
+    if not isinstance(compare, bool):
+        problems.append(ARGUMENTS.problem("compare", compare, "this is neither true nor false", "True, False"))
+    token, wrong = arguments.cancellation(cancel)
+    problems += wrong
     if problems:
         raise InputError(problems)
     asked = tree_questions.Asked(
@@ -229,6 +259,11 @@ def trees(
         links=links,
         switch_latency=switch_latency,
         threshold=threshold,
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
     )
+    observed = Observed(watch_of(progress), warn_of(progress), token)
+    cancelling.check(token)
     with arguments.spelled(ARGUMENTS):
-        return Trees(tree_questions.run(asked))
+        return Trees(tree_questions.run(asked, observed))
