@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from syncline.api.trace_exports import ExportedTrace, export_trace
     from syncline.api.trace_imports import ImportedTrace, import_trace
     from syncline.api.tree_packing import Trees, trees
+    from syncline.api.tree_sweeping import TreesSweep, trees_sweep
     from syncline.cancelling import Cancellation
     from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
     from syncline.runner import Standing, Underway
@@ -70,6 +71,7 @@ __all__ = [
     "System",
     "Table",
     "Trees",
+    "TreesSweep",
     "Underway",
     "Verification",
     "__version__",
@@ -92,6 +94,7 @@ __all__ = [
     "search",
     "sweep",
     "trees",
+    "trees_sweep",
     "verify",
 ]
 
@@ -124,6 +127,7 @@ _MODULES = {
     "System": "api.systems",
     "Table": "api.tables",
     "Trees": "api.tree_packing",
+    "TreesSweep": "api.tree_sweeping",
     "Underway": "runner",
     "Verification": "api.schedules",
     "bench": "api.benchmarks",
@@ -145,6 +149,7 @@ _MODULES = {
     "search": "api.searching",
     "sweep": "api.sweeping",
     "trees": "api.tree_packing",
+    "trees_sweep": "api.tree_sweeping",
     "verify": "api.schedules",
 }
 """The module of each public name; none of them is the name of a module of the package."""

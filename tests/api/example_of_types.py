@@ -43,6 +43,9 @@ rate: float = syncline.trees("dgx1v", gpus=[0, 1, 3], root="auto").rate_bytes_pe
 root = syncline.trees("dgx1v", root="none")  # wrong
 compared = syncline.trees("dgx1v", compare=True, endpoint="streams", cancel=syncline.Cancellation()).comparison
 slowest: list[float | None] = [] if compared is None else [row.time_s for row in compared]
+swept: syncline.TreesSweep = syncline.trees_sweep("dgx1v", sizes=[3, 4], every=True, threads=1)
+refused: list[str] = [each.gpus for each in swept.failed]
+rooted = syncline.trees_sweep("dgx1v", root=3)  # wrong
 over_pcie: int = syncline.trees("dgx1v", links="hybrid", switch_latency="100us").parts[1].size_bytes
 best: dict[str, object] | None = syncline.search("gpt.yaml", threads=2).best
 drawing: bytes = syncline.figure("ace/fig11", progress=True).png

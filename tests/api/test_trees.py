@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow.parquet as pq
 import pytest
 
 import syncline
@@ -176,3 +177,88 @@ class TestComparison:
         with pytest.raises(syncline.InputError) as caught:
             syncline.trees(topology_file="-", compare="yes", endpoint=4, cancel=3)  # type: ignore[arg-type]
         assert places(caught) == [f"arguments: {name}" for name in ("endpoint", "topology_file", "compare", "cancel")]
+
+
+class TestSweep:
+    GIVEN: Final[dict[str, Any]] = {"machine": "dgx1v", "gpus": [0, 1, 2, 3], "size": "8MB"}
+    COMMAND: Final = ("trees", "--machine", "dgx1v", "--gpus", "0-3", "--size", "8MB", "--sweep", "allocations")
+
+    @pytest.mark.parametrize(
+        ("given", "flags"),
+        [
+            ({"sizes": [3, 4], "compare": True, "threads": 1}, ("--sizes", "3,4", "--compare")),
+            ({"every": True, "collective": "all-reduce"}, ("--every", "--collective", "all-reduce")),
+        ],
+    )
+    def test_equals_the_command(
+        self, given: dict[str, Any], flags: tuple[str, ...], syncline_command: Command, capsys: Any
+    ) -> None:
+        found = syncline.trees_sweep(**self.GIVEN | given)
+        assert capsys.readouterr() == ("", "")
+        threads = ("--threads", "1", "--svg", "figure.svg", "-o", "command.csv")
+        assert apart_from_cost(found.document) == of_command(syncline_command, *self.COMMAND, *flags, *threads)
+        assert found.save("function.csv") == Path("function.csv")
+        assert Path("function.csv").read_text() == Path("command.csv").read_text()
+        assert found.svg == Path("figure.svg").read_text()
+        shows_itself(found)
+
+    def test_its_table_and_its_journal(self) -> None:
+        heard: list[syncline.Standing] = []
+        found = syncline.trees_sweep(**self.GIVEN, sizes="3-4", out="t.parquet", progress=heard.append)
+        arrow = found.table.to_arrow()
+        assert arrow == pq.read_table("t.parquet")
+        assert (found.machine, found.collective, found.allocations, found.failed) == ("dgx1v", "broadcast", 5, ())
+        assert arrow.column("gpus").to_pylist()[-1] == "0-3"
+        assert found.table.columns["trees_rate_links"]["unit"] == "links"
+        assert (heard[-1].done, heard[-1].total, heard[-1].is_over) == (len(found), len(found), True)
+        assert heard[0].waiting[-1] == "0-3"
+        again = syncline.trees_sweep(**self.GIVEN, sizes="3-4", out="t.parquet", resume=True, progress=heard.append)
+        assert again.table.to_arrow() == arrow
+        assert heard[-1].total - len(heard[-1].waiting) == len(found)
+        assert syncline.trees_sweep(**self.GIVEN, sizes=4).table.to_arrow() == arrow.slice(len(found) - 1)
+        found.save("t.json")
+        assert json.loads(Path("t.json").read_text()) == found.document
+
+    @pytest.mark.parametrize("threads", [1, 2])
+    def test_is_cancelled(self, threads: int) -> None:
+        cancel = syncline.Cancellation()
+
+        def hear(standing: syncline.Standing) -> None:
+            if standing.done == 1:
+                cancel.cancel()
+
+        given = self.GIVEN | {"compare": True, "backend": "packet", "size": "1MB", "threads": threads}
+        with pytest.raises(syncline.CancelledError, match=r"[1-4] of 5 allocations are finished"):
+            syncline.trees_sweep(**given, out="t.csv", progress=hear, cancel=cancel)
+        rows = Path("t.csv").read_text().count("done")
+        assert 1 <= rows < 5
+        with pytest.raises(syncline.CancelledError):
+            syncline.trees_sweep(**given, cancel=cancel)
+
+    @pytest.mark.parametrize(
+        ("given", "wrong"),
+        [
+            ({"links": "hybrid", "threads": 0, "every": 1}, ("threads", "every", "links")),
+            ({"sizes": "1-3", "out": "table.txt"}, ("out", "sizes")),
+            ({"sizes": 9}, ("sizes",)),
+            ({"gpus": 4}, ("gpus",)),
+            ({"gpus": [4]}, ("gpus",)),
+            ({"resume": True}, ("resume",)),
+            ({"backend": "flow", "objective": "fast"}, ("objective", "backend")),
+            ({"machine": "dgx1v(nodes=8)", "gpus": None, "every": True}, ("sizes",)),
+            ({"machine": "dgx-a100(nodes=40)", "gpus": None}, ("gpus",)),
+            ({"machine": None}, ("machine",)),
+        ],
+    )
+    def test_says_what_is_wrong(self, given: dict[str, Any], wrong: tuple[str, ...]) -> None:
+        with pytest.raises(syncline.InputError) as caught:
+            syncline.trees_sweep(**self.GIVEN | given)
+        assert places(caught) == [f"arguments: {name}" for name in wrong]
+
+    def test_what_cannot_be_saved(self) -> None:
+        found = syncline.trees_sweep(**self.GIVEN, sizes=2)
+        Path("mine.csv").write_text("mine\n")
+        for path, said in (("mine.csv", "not a table of allocations"), ("nowhere/t.csv", "does not exist"), (4, "int")):
+            with pytest.raises(syncline.InputError, match=said) as caught:
+                found.save(path)  # type: ignore[arg-type]
+            assert places(caught) == ["arguments: path"]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from syncline import cancelling
-from syncline.api import arguments, compared_trees, display, files, tables, tree_questions
+from syncline.api import arguments, compared_trees, display, tables, tree_questions
 from syncline.api.arguments import ARGUMENTS
 from syncline.api.compared_trees import Comparison
 from syncline.api.documented import Documented
@@ -16,7 +15,6 @@ from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.systems import Entry
 from syncline.api.tables import Table
 from syncline.api.tree_comparison import Observed
-from syncline.errors import InputError
 from syncline.text_units import bandwidth, duration
 from syncline.text_units import size as size_text
 
@@ -225,36 +223,16 @@ def trees(
     Rates are those of the whole vector. Raises [`InputError`] with everything that is wrong, [`CancelledError`] when
     `cancel` is called.
     """
-    problems = arguments.not_text(
+    token, problems = arguments.cancellation(cancel)
+    asked = tree_questions.of_program(
+        problems,
         machine=machine,
         topology_file=topology_file,
+        gpus=gpus,
         collective=collective,
+        root=root,
         objective=objective,
-        overhead=overhead,
-        links=links,
-        switch_latency=switch_latency,
-        threshold=threshold,
-        backend=backend,
-        endpoint=endpoint,
-    )
-    if isinstance(topology_file, str | PurePath):
-        arguments.collected(
-            problems, lambda: files.path_of(topology_file, "topology_file", "a fabric", "the path of a file")
-        )
-    if not isinstance(compare, bool):
-        problems.append(ARGUMENTS.problem("compare", compare, "this is neither true nor false", "True, False"))
-    token, wrong = arguments.cancellation(cancel)
-    problems += wrong
-    if problems:
-        raise InputError(problems)
-    asked = tree_questions.Asked(
-        machine=machine,
-        topology_file=None if topology_file is None else str(topology_file),
-        gpus=arguments.listed(gpus),
-        collective=collective,
-        root=None if root is None else str(root),
-        objective=objective,
-        size=f"{size}B" if isinstance(size, int) else str(size),
+        size=size,
         overhead=overhead,
         links=links,
         switch_latency=switch_latency,

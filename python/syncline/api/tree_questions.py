@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
-from syncline.api import hybrid_trees, machines, single, tree_comparison
+from syncline.api import arguments, files, hybrid_trees, machines, single, tree_comparison
+from syncline.api.arguments import ARGUMENTS
 from syncline.api.tree_comparison import UNOBSERVED, Case, Goals, Observed
 from syncline.errors import InputError, Problem, command_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from syncline.api.files import AnyPath
     from syncline.fabric.graph import Graph
     from syncline.results import Document
     from syncline.treegen.choice import Best, Goal
@@ -175,6 +181,69 @@ def run(asked: Asked, observed: Observed = UNOBSERVED) -> Document:
     """All of this for a program. Raises [`InputError`] with everything that is wrong."""
     understood = read(asked)
     return document(understood, found(understood) if understood.hybrid is None else found_hybrid(understood), observed)
+
+
+def of_program(
+    problems: list[Problem],
+    *,
+    machine: str | None,
+    topology_file: AnyPath | None,
+    gpus: str | Sequence[int] | None,
+    collective: str,
+    root: int | Literal["auto"] | None = None,
+    objective: str,
+    size: str | int,
+    overhead: str | None,
+    links: str,
+    switch_latency: str | None = None,
+    threshold: str | None,
+    compare: bool,
+    backend: str | None,
+    endpoint: str | None,
+    sweep: bool = False,
+) -> Asked:
+    """What a program asks for. Raises [`InputError`] with what is wrong with the types of its arguments, and with
+    `problems`.
+    """
+    text = arguments.not_text(
+        machine=machine,
+        topology_file=topology_file,
+        collective=collective,
+        objective=objective,
+        overhead=overhead,
+        links=links,
+        switch_latency=switch_latency,
+        threshold=threshold,
+        backend=backend,
+        endpoint=endpoint,
+    )
+    if isinstance(topology_file, str | PurePath):
+        arguments.collected(
+            text, lambda: files.path_of(topology_file, "topology_file", "a fabric", "the path of a file")
+        )
+    if not isinstance(gpus, str | Iterable | None):
+        text.append(ARGUMENTS.problem("gpus", gpus, "these are no GPUs", 'numbers of GPUs, [0, 1, 4] or "0-1,4"'))
+    if not isinstance(compare, bool):
+        text.append(ARGUMENTS.problem("compare", compare, "this is neither true nor false", "True, False"))
+    if text or problems:
+        raise InputError([*text, *problems])
+    return Asked(
+        machine=machine,
+        topology_file=None if topology_file is None else str(topology_file),
+        gpus=arguments.listed(gpus),
+        collective=collective,
+        root=None if root is None else str(root),
+        objective=objective,
+        size=f"{size}B" if isinstance(size, int) else str(size),
+        overhead=overhead,
+        links=links,
+        switch_latency=switch_latency,
+        threshold=threshold,
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
+        sweep=sweep,
+    )
 
 
 def graph_of(machine: str | None, file: str | None) -> Graph:

@@ -1,4 +1,4 @@
-"""Rates and trees of every allocation of a machine, as a table: `trees --sweep allocations`."""
+"""`syncline.trees_sweep`: rates and trees of every allocation of a machine, as a table."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline.api import tree_comparison
-from syncline.api.arguments import FLAGS, Spelling
+from syncline import cancelling
+from syncline.api import arguments, display, files, tree_comparison, tree_questions
+from syncline.api.arguments import ARGUMENTS, FLAGS, Spelling
+from syncline.api.documented import Documented
 from syncline.api.files import output_problems
+from syncline.api.hybrid_trees import NAME as HYBRID
+from syncline.api.progress import Progress, warn_of, watch_of
+from syncline.api.tables import Table as ArrowTable
 from syncline.api.tree_comparison import Case, Goals, Observed
 from syncline.errors import CancelledError, InputError, SimulationFailedError, command_line
 from syncline.fabric import allocation
@@ -22,6 +27,7 @@ from syncline.treegen import allocations, choice, question, sweep_table, theory
 from syncline.treegen.sweep_table import NAMES, Row, Table
 
 if TYPE_CHECKING:
+    from syncline.api.files import AnyPath
     from syncline.api.tree_questions import Read
     from syncline.cancelling import Cancellation
     from syncline.errors import Problem
@@ -36,6 +42,18 @@ FORMAT: Final = 1
 FEW_GPUS: Final = 16
 """Rates of so many GPUs take less time than a process needs to begin."""
 LEAST_GPUS: Final = 2
+WHAT: Final = "a table of allocations"
+"""What is written."""
+SIZES: Final = replace(ARGUMENTS, called=(("sweep", "sizes"),))
+"""How a program says what there are too many of."""
+SAVED: Final = replace(ARGUMENTS, called=(("out", "path"),))
+SHOWN: Final = 20
+"""Rows that a notebook shows."""
+NAMED: Final = (
+    *("gpus", "allocations", "trees_rate_links", "rings_rate_links", "theoretical_speedup"),
+    *("trees_time_s", "rings_time_s", "speedup", "status"),
+)
+"""What it shows of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,9 +233,8 @@ def _allocations(wanted: Wanted, output: Output) -> list[Allocation]:
         if any(not LEAST_GPUS <= size <= gpus for size in sizes):
             message = f"there are {gpus} GPUs to choose from"
             problems += command_line("--sizes", wanted.sizes, message, accepted).problems
-    what = "a table of allocations"
     problems += output_problems(
-        output.path, output.spelling, resume=output.resume, is_ours=sweep_table.is_ours, what=what
+        output.path, output.spelling, resume=output.resume, is_ours=sweep_table.is_ours, what=WHAT
     )
     if problems:
         raise InputError(problems)
@@ -302,3 +319,157 @@ def _document(wanted: Wanted, table: Table) -> dict[str, Any]:
 
 def _since(began: float) -> float:
     return round(time.monotonic() - began, 6)
+
+
+@dataclass(frozen=True, slots=True)
+class FailedAllocation:
+    """An allocation of which nothing came."""
+
+    gpus: str
+    """The GPUs, such as `0,2-3`."""
+    status: str
+    """`failed` or `refused`."""
+    error: str
+
+
+class TreesSweep(Documented):
+    """What packed trees reach on the allocations of a machine: a row for each, those whose links are alike as one."""
+
+    def __init__(self, finished: Finished) -> None:
+        super().__init__(finished.document)
+        self.table: ArrowTable = ArrowTable("allocations", finished.table.as_arrow())
+        """The table that `syncline trees --sweep allocations --out` writes: rates in links, times in seconds."""
+        self._found = finished.table
+
+    def __repr__(self) -> str:
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        return f"<TreesSweep of {self.collective} on {self.machine}: {len(self.table):,} rows{failed}>"
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def _repr_html_(self) -> str:
+        caption = f"{self.collective} on allocations of {self.machine}"
+        text = display.rows(caption, self.document["rows"], NAMED, SHOWN, "the table has all of them.")
+        failed = (f"{each.gpus}: {each.status}: {each.error}" for each in self.failed)
+        return text + display.paragraphs([*failed, *self.warnings])
+
+    @property
+    def machine(self) -> str:
+        """The machine, or the file."""
+        return str(self.document["machine"])
+
+    @property
+    def collective(self) -> str:
+        """The collective."""
+        return str(self.document["collective"])
+
+    @property
+    def allocations(self) -> int:
+        """All allocations that the rows stand for."""
+        return int(self.document["allocations"])
+
+    @property
+    def failed(self) -> tuple[FailedAllocation, ...]:
+        """The allocations of which nothing came."""
+        return tuple(FailedAllocation(**each) for each in self.document["failed"])
+
+    @property
+    def svg(self) -> str:
+        """How speed-ups are distributed, and a bar for each row, as the command draws it with `--svg`."""
+        from syncline.treegen import sweep_figure
+
+        return sweep_figure.svg(self._found).decode()
+
+    def save(self, path: AnyPath) -> Path:
+        """Writes the table (.parquet, .csv), or the document (.json), in place of another such file. Returns its path.
+        Raises [`InputError`] where that is not possible.
+        """
+        found = Path(files.path_of(path, "path", "a file", "the path of a file"))
+        problems = output_problems(
+            found, SAVED, resume=False, is_ours=sweep_table.is_ours, what=WHAT, has_journal=False
+        )
+        if problems:
+            raise InputError(problems)
+        try:
+            self._found.write(found, self.document)
+        except OSError as error:
+            message = f"this cannot be written: {error.strerror or error}"
+            raise InputError([SAVED.problem("out", str(found), message)]) from None
+        return found
+
+
+def trees_sweep(
+    machine: str | None = None,
+    *,
+    topology_file: AnyPath | None = None,
+    gpus: str | Sequence[int] | None = None,
+    sizes: str | int | Sequence[int] | None = None,
+    every: bool = False,
+    collective: str = "broadcast",
+    objective: str = "time",
+    size: str | int = "100MB",
+    overhead: str | None = None,
+    links: str = "auto",
+    threshold: str | None = None,
+    compare: bool = False,
+    backend: str | None = None,
+    endpoint: str | None = None,
+    out: AnyPath | None = None,
+    resume: bool = False,
+    threads: int | None = None,
+    progress: Progress = None,
+    cancel: Cancellation | None = None,
+) -> TreesSweep:
+    """Finds the best rate and trees for every allocation of a machine's GPUs, and what rings have there.
+
+    `sizes` are the numbers of GPUs (`"3-8"`, or a list), by default 2 and more of `gpus`. Allocations whose links are
+    alike are one row, or with `every` one each. The other arguments are those of [`trees`]: with `compare`, all
+    schedules of each row are simulated, which takes `threads` processes, one per processor if not given; a script that
+    does so needs `if __name__ == "__main__":` around it, as for `multiprocessing`. Where data has a root, it is the
+    first GPU of an allocation. `out` is a file for the table (.parquet, .csv or .json), beside which a journal keeps
+    what is finished: with `resume`, the sweep goes on there.
+
+    An allocation of which nothing comes is a row with its error. Raises [`InputError`] with everything that is wrong,
+    [`CancelledError`] when `cancel` is called.
+    """
+    token, problems = arguments.cancellation(cancel)
+    problems += arguments.common_problems(ARGUMENTS, threads=threads)
+    for name, flag in (("every", every), ("resume", resume)):
+        if not isinstance(flag, bool):
+            problems.append(ARGUMENTS.problem(name, flag, "this is neither true nor false", "True, False"))
+    if isinstance(sizes, bool) or not isinstance(sizes, str | int | Sequence | None):
+        problems.append(ARGUMENTS.problem("sizes", sizes, "these are no numbers of GPUs", '[3, 4], or "3-8"'))
+    if links == HYBRID:
+        message = "a sweep is one of trees over one kind of links, or over all of them as one"
+        problems.append(ARGUMENTS.problem("links", links, message, "nvlink, pcie, all, auto"))
+    path = None
+    if out is not None:
+        path = arguments.collected(problems, lambda: files.path_of(out, "out", "a file", "the path of a file"))
+    asked = tree_questions.of_program(
+        problems,
+        machine=machine,
+        topology_file=topology_file,
+        gpus=gpus,
+        collective=collective,
+        objective=objective,
+        size=size,
+        overhead=overhead,
+        links=links,
+        threshold=threshold,
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
+        sweep=True,
+    )
+    listed = arguments.listed([sizes] if isinstance(sizes, int) else sizes)
+    output = Output(None if path is None else Path(path), resume, ARGUMENTS)
+    observed = Observed(watch_of(progress), warn_of(progress), token)
+    cancelling.check(token)
+    with arguments.spelled(SIZES):
+        wanted = Wanted.of(tree_questions.read(asked), listed, every=every)
+        finished = run(wanted, output, threads, observed)
+    if finished.interrupted:
+        said = f"{len(finished.table.rows)} of {finished.wanted} allocations are finished"
+        raise CancelledError(f"the sweep was cancelled; {said}") if token and token.cancelled else KeyboardInterrupt
+    return TreesSweep(finished)
