@@ -63,6 +63,7 @@ seconds = syncline.run(imported).systems["mine"].iteration_time_s
 unread = syncline.import_trace("chakra")  # wrong
 reproduced: list[bool] = [each.inside for each in syncline.reproduce(sources="tutorial").findings]
 claimed = syncline.reproduce(4)  # wrong
+markdown: str = syncline.reproduce(experiments=True, memory_limit="8GB", cancel=cancel).page()
 token = syncline.run(experiment, cancel=True)  # wrong
 late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
 try:

@@ -161,6 +161,7 @@ def row_of(
 ) -> Entry:
     """What there is to say about an allocation, in whatever process; whatever comes of it is an entry of a journal."""
     began = time.monotonic()
+    cancelling.check(cancel)
     try:
         measures = _measures(graph, gpus, case, goals, size, Observed(cancel=cancel) if compare else None)
     except InputError as error:
@@ -277,7 +278,7 @@ def _entries(
         with SweepProgress(
             weights, already, quiet=quiet, what="allocations", watch=observed.watch, names=names
         ) as seen:
-            keep(pool.carry_out(row_of, tasks, threads, cancel=cancel), names, entries, journal, seen)
+            keep(pool.carry_out(row_of, tasks, threads, cancel=cancel, to_end=True), names, entries, journal, seen)
     except (KeyboardInterrupt, CancelledError):
         return entries, True
     return entries, False
