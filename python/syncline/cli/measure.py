@@ -13,8 +13,8 @@ from syncline.cli import complete, options
 from syncline.errors import InputError, Problem, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
-    from syncline.measure.operators import Measurable
-    from syncline.measure.shapes import Kernel, Measured
+    from syncline.measurements.operators import Measurable
+    from syncline.measurements.shapes import Kernel, Measured
     from syncline.models.model import Operator
 
 DEVICES = ("auto", "cpu", "cuda")
@@ -44,7 +44,9 @@ def measure(
     ] = None,
     shapes: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write down what would be measured, for python -m syncline.measure.kernels."),
+        typer.Option(
+            metavar="FILE", help="Write down what would be measured, for python -m syncline.measurements.kernels."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="The table to write: CSV.")] = None,
     seconds: Annotated[float | None, typer.Option(metavar="S", help="Stop after so many seconds.")] = None,
@@ -62,8 +64,8 @@ def measure(
 
     Measured are products and convolutions forward and backward, attention fused and plain, norms, elementwise kernels,
     pools, embeddings, losses and optimiser updates, each shape once. PyTorch is needed, which Syncline does not
-    install. On a machine with PyTorch and without Syncline's engine, run python -m syncline.measure.kernels on a file
-    of --shapes.
+    install. On a machine with PyTorch and without Syncline's engine, run python -m syncline.measurements.kernels on a
+    file of --shapes.
     """
     problems = [
         *options.common_problems(seed=seed),
@@ -84,7 +86,7 @@ def measure(
         message = f"these operators are not measured, and a run takes their times from kernels like them: {listed}"
         print(f"warning: {message}", file=sys.stderr)
     if shapes is not None:
-        from syncline.measure.shapes import dumps
+        from syncline.measurements.shapes import dumps
 
         source = f"{', '.join(models or [])}: micro-batch {micro_batch}, tensor {tensor}"
         _write(shapes, dumps(kernels, source))
@@ -107,7 +109,7 @@ def _wrong(
     grid: str | None,
     launch: bool,
 ) -> list[Problem]:
-    from syncline.measure.shapes import WIDTHS
+    from syncline.measurements.shapes import WIDTHS
 
     problems: list[Problem] = []
     words = [("--device", device, DEVICES), ("--precision", precision, tuple(WIDTHS))]
@@ -131,8 +133,8 @@ def _wrong(
 
 
 def _of_models(names: Sequence[str], precision: str, micro_batch: int, sequence: int | None, tensor: int) -> Measurable:
-    from syncline.measure import operators
-    from syncline.measure.shapes import WIDTHS
+    from syncline.measurements import operators
+    from syncline.measurements.shapes import WIDTHS
     from syncline.models import demands, evaluate, file
     from syncline.models.evaluate import ParameterError
     from syncline.models.model import DivisionError
@@ -153,7 +155,7 @@ def _of_models(names: Sequence[str], precision: str, micro_batch: int, sequence:
 
 
 def _beside(launch: bool, grid: str | None, precision: str) -> list[Kernel]:
-    from syncline.measure import grid as grids
+    from syncline.measurements import grid as grids
 
     found = grids.device() if launch else []
     return found if grid is None else [*found, *grids.products([precision], full=grid == "full")]
@@ -162,9 +164,9 @@ def _beside(launch: bool, grid: str | None, precision: str) -> list[Kernel]:
 def _measured(
     kernels: Sequence[Kernel], device: str, seed: int, seconds: float | None, out: Path
 ) -> tuple[list[Measured], dict[str, str]]:
-    from syncline.measure.kernels import UnusableError, clock
-    from syncline.measure.kernels import measure as run
-    from syncline.measure.shapes import Table
+    from syncline.measurements.kernels import UnusableError, clock
+    from syncline.measurements.kernels import measure as run
+    from syncline.measurements.shapes import Table
 
     try:
         on = clock(device, seed)
@@ -189,7 +191,7 @@ def _write(path: Path, text: str) -> None:
 def _print(kernels: Sequence[Kernel], rows: Sequence[Measured], about: dict[str, str], *, json: bool) -> None:
     if json:
         from syncline import results
-        from syncline.measure.shapes import described
+        from syncline.measurements.shapes import described
 
         document = results.document([], seed=0, status="complete", warnings=[])
         document |= {"assumptions": [], **about, "kernels": len(kernels)}

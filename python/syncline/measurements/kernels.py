@@ -1,4 +1,4 @@
-"""`python -m syncline.measure.kernels SHAPES.json --out table.csv`: times kernels where only PyTorch is installed.
+"""`python -m syncline.measurements.kernels SHAPES.json --out table.csv`: times kernels where only PyTorch is installed.
 
 Needs PyTorch and the standard library. What is measured is what launches and copies cost (`--launch`), what files of
 shapes list (`syncline measure --shapes` writes one), and a grid of products (`--grid`), in this order. A row is written
@@ -16,10 +16,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from syncline.measure import grid
-from syncline.measure.operations import UnsupportedError
-from syncline.measure.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
-from syncline.measure.timing import Clock
+from syncline.measurements import grid
+from syncline.measurements.operations import UnsupportedError
+from syncline.measurements.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
+from syncline.measurements.timing import Clock
 
 DEVICES: Final = ("auto", "cpu", "cuda")
 MISSING: Final = "PyTorch is not installed: measurements need it (see pytorch.org, 'Get Started')"
@@ -115,7 +115,7 @@ def shapes(path: Path) -> list[Kernel]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m syncline.measure.kernels", description=(__doc__ or "").split("\n\n")[1]
+        prog="python -m syncline.measurements.kernels", description=(__doc__ or "").split("\n\n")[1]
     )
     parser.add_argument("shapes", nargs="*", type=Path, metavar="SHAPES.json", help="files of shapes")
     parser.add_argument("--out", type=Path, required=True, metavar="TABLE.csv", help="the table to write")
