@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from syncline.api.explanations import Explanation, explain
     from syncline.api.exporting import Export, export
     from syncline.api.fitting import Fit, fit
+    from syncline.api.measuring import Measurement, measure
     from syncline.api.reproducing import Reproduction, reproduce
     from syncline.api.runs import Run, read
     from syncline.api.schedules import Verification, verify
@@ -60,6 +61,7 @@ __all__ = [
     "Fit",
     "ImportedTrace",
     "InputError",
+    "Measurement",
     "Problem",
     "Reproduction",
     "Run",
@@ -88,6 +90,7 @@ __all__ = [
     "fit",
     "import_trace",
     "load",
+    "measure",
     "read",
     "reproduce",
     "run",
@@ -116,6 +119,7 @@ _MODULES = {
     "Fit": "api.fitting",
     "ImportedTrace": "api.trace_imports",
     "InputError": "errors",
+    "Measurement": "api.measuring",
     "Problem": "errors",
     "Reproduction": "api.reproducing",
     "Run": "api.runs",
@@ -143,6 +147,7 @@ _MODULES = {
     "fit": "api.fitting",
     "import_trace": "api.trace_imports",
     "load": "api.study",
+    "measure": "api.measuring",
     "read": "api.runs",
     "reproduce": "api.reproducing",
     "run": "api.study",

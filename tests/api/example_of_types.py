@@ -63,6 +63,9 @@ seconds = syncline.run(imported).systems["mine"].iteration_time_s
 unread = syncline.import_trace("chakra")  # wrong
 reproduced: list[bool] = [each.inside for each in syncline.reproduce(sources="tutorial").findings]
 claimed = syncline.reproduce(4)  # wrong
+measured: syncline.Measurement = syncline.measure(["gpt2", "tiny.yaml"], tensor=2, out="kernels.csv", cancel=cancel)
+longest: float = max(row.time_s for row in measured.measured)
+halved = syncline.measure("gpt2", tensor=0.5)  # wrong
 markdown: str = syncline.reproduce(experiments=True, memory_limit="8GB", cancel=cancel).page()
 token = syncline.run(experiment, cancel=True)  # wrong
 late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong

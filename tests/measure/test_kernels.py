@@ -14,6 +14,7 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
+from support.fake_torch import torch
 from syncline.measurements import grid, kernels, operations
 from syncline.measurements.shapes import COLUMNS, KINDS, Kernel, ShapesError, dumps, legal, loads
 from syncline.measurements.timing import REPETITIONS, Clock
@@ -83,19 +84,6 @@ def test_a_convolution_moves_its_images_filters_and_results_once(direction: str)
     kernel = kernel_of("convolution", direction)
     assert (kernel.windows, kernel.convolved) == ((3, 4), (2, 4, 6))
     assert kernel.bytes == 4 * (2 * 4 * 5 * 7 + 6 * 4 * 9 + 2 * 6 * 12)
-
-
-def torch(*, cuda: bool = False) -> MagicMock:
-    """A PyTorch that does nothing, in a millisecond."""
-    fake = MagicMock()
-    fake.__version__ = "2.0"
-    fake.get_num_threads.return_value = 1
-    fake.cuda.is_available.return_value = cuda
-    fake.cuda.get_device_properties.return_value = MagicMock(L2_cache_size=1000, total_memory=10**9)
-    fake.cuda.get_device_properties.return_value.name = "GPU"
-    fake.cuda.memory_reserved.return_value = 0
-    fake.cuda.Event.return_value.elapsed_time.return_value = 1.0
-    return fake
 
 
 def on_gpu(fake: MagicMock, monkeypatch: pytest.MonkeyPatch) -> Clock:
