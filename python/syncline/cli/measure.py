@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.api import measuring
-from syncline.api.measuring import DEVICES
 from syncline.cli import complete, options
 from syncline.errors import command_line
 
@@ -23,7 +21,7 @@ def measure(
     ] = None,
     device: Annotated[
         str, typer.Option(metavar="auto|cpu|cuda", help="The device; by default a GPU if PyTorch finds one.")
-    ] = DEVICES[0],
+    ] = "auto",
     precision: Annotated[
         str, typer.Option(metavar="bf16|fp16|tf32|fp32|fp64", help="The data type of products and activations.")
     ] = "bf16",
@@ -62,6 +60,8 @@ def measure(
     install. On a machine with PyTorch and without Syncline's engine, run python -m syncline.measurements.kernels on a
     file of --shapes.
     """
+    from syncline.api import measuring
+
     problems = options.common_problems(seed=seed)
     if shapes is None and out is None:
         problems += command_line("--out", None, "a table to write is missing", "--out FILE, or --shapes FILE").problems

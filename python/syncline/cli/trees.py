@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.api import tree_questions
 from syncline.cli import complete, hybrid_trees, options, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
@@ -125,6 +124,7 @@ def trees(
     says all of this of every allocation of the machine.
     """
     from syncline import progress_display
+    from syncline.api import tree_questions
     from syncline.api.tree_comparison import Observed
 
     given = trees_options.Given(
