@@ -138,6 +138,9 @@ def test_progress_and_cancelling() -> None:
         ({"out": "nowhere/t.csv"}, ("out",)),
         ({"shapes": "nowhere/s.json"}, ("shapes",)),
         ({"device": "cuda"}, ("device",)),
+        ({"device": None, "precision": None}, ("device", "precision")),
+        ({"shapes": "\0"}, ("shapes",)),
+        ({"out": "\0.csv"}, ("out",)),
     ],
 )
 def test_says_what_is_wrong(given: dict[str, Any], wrong: tuple[str, ...]) -> None:

@@ -248,6 +248,7 @@ class TestSweep:
             ({"machine": "dgx1v(nodes=8)", "gpus": None, "every": True}, ("sizes",)),
             ({"machine": "dgx-a100(nodes=40)", "gpus": None}, ("gpus",)),
             ({"machine": None}, ("machine",)),
+            ({"collective": None, "links": None, "size": None}, ("collective", "links")),
         ],
     )
     def test_says_what_is_wrong(self, given: dict[str, Any], wrong: tuple[str, ...]) -> None:

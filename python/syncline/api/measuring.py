@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from syncline import cancelling
 from syncline.api import arguments, display, files
@@ -202,11 +202,11 @@ def run(asked: Asked, found: Wanted, observer: Observer | None = None) -> Finish
         raise command_line("--device", asked.device, str(error)) from None
     device = Device(on.name, str(on.torch.__version__))
     try:
-        with io.StringIO() if asked.out is None else asked.out.open("w", encoding="utf-8", newline="") as file:
+        with io.StringIO() if asked.out is None else _opened(asked.out) as file:
             table = Rows(file, device.name, device.torch)
             rows = kernels.measure(on, found.kernels, table, asked.seconds, observer)
     except OSError as error:
-        raise command_line("--out", str(asked.out), f"this cannot be written: {error.strerror}") from None
+        raise _unwritable("--out", asked.out, error) from None
     about = {} if asked.out is None else {"table": str(asked.out)}
     about |= {"device": device.name, "torch": device.torch}
     return Finished(found, tuple(rows), device, document(found, rows, about))
@@ -241,8 +241,20 @@ def write_shapes(path: Path, asked: Asked, found: Wanted) -> None:
 def _write(flag: str, path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise command_line(flag, str(path), f"this cannot be written: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise _unwritable(flag, path, error) from None
+
+
+def _opened(path: Path) -> TextIO:
+    try:
+        return path.open("w", encoding="utf-8", newline="")
+    except ValueError as error:  # zeros in the name
+        raise _unwritable("--out", path, error) from None
+
+
+def _unwritable(flag: str, path: Path | None, error: OSError | ValueError) -> InputError:
+    reason = getattr(error, "strerror", None) or error
+    return command_line(flag, str(path), f"this cannot be written: {reason}")
 
 
 class Measurement(Documented):
@@ -378,7 +390,7 @@ def measure(
     that is wrong, [`CancelledError`] when `cancel` is called: between two kernels.
     """
     problems = arguments.common_problems(ARGUMENTS, seed=seed)
-    problems += arguments.not_text(device=device, precision=precision, grid=grid)
+    problems += [*arguments.no_text(device=device, precision=precision), *arguments.not_text(grid=grid)]
     problems += _no_numbers(micro_batch=micro_batch, sequence=sequence, tensor=tensor, seconds=seconds)
     if not isinstance(launch, bool):
         problems.append(ARGUMENTS.problem("launch", launch, "this is neither true nor false", "True, False"))

@@ -205,13 +205,11 @@ def of_program(
     """What a program asks for. Raises [`InputError`] with what is wrong with the types of its arguments, and with
     `problems`.
     """
-    text = arguments.not_text(
+    text = arguments.no_text(collective=collective, objective=objective, links=links)
+    text += arguments.not_text(
         machine=machine,
         topology_file=topology_file,
-        collective=collective,
-        objective=objective,
         overhead=overhead,
-        links=links,
         switch_latency=switch_latency,
         threshold=threshold,
         backend=backend,
