@@ -16,17 +16,28 @@ LONG = "hoti-fig16-iteration"
 QUICK = "tutorial-torus-volume"
 
 
-def test_is_cancelled_inside_of_a_simulation() -> None:
+def test_is_cancelled_inside_of_a_simulation(monkeypatch: pytest.MonkeyPatch) -> None:
     """And nothing goes on behind: a thread that reads an experiment when the process ends would abort it."""
     cancel = syncline.Cancellation()
     before = threading.active_count()
+    run, began, ended = engine.run, threading.Event(), []
+
+    def seen(variant: Variant, **known: Any) -> Result:
+        began.set()
+        try:
+            return run(variant, **known)
+        except syncline.CancelledError:
+            ended.append(variant.name)
+            raise
 
     def hear(standing: syncline.Standing) -> None:
-        if not standing.is_over:
+        if began.is_set() and not standing.is_over:
             cancel.cancel()
 
+    monkeypatch.setattr(engine, "run", seen)
     with pytest.raises(syncline.CancelledError):
         syncline.reproduce(LONG, threads=1, progress=hear, cancel=cancel)
+    assert len(ended) == 1
     assert threading.active_count() == before
     with pytest.raises(syncline.CancelledError):
         syncline.reproduce(QUICK, cancel=cancel)
