@@ -157,16 +157,17 @@ class TestComparison:
 
     def test_is_cancelled_inside_of_a_simulation(self) -> None:
         cancel = syncline.Cancellation()
-        done: list[int] = []
+        heard: list[syncline.Standing] = []
 
         def hear(standing: syncline.Standing) -> None:
-            done.append(standing.done)
+            heard.append(standing)
             if standing.events:
                 cancel.cancel()
 
         with pytest.raises(syncline.CancelledError):
             syncline.trees(**self.GIVEN | {"size": "64GB", "backend": "packet"}, progress=hear, cancel=cancel)
-        assert set(done) == {0}  # the first of the schedules did not run to its end
+        assert {standing.done for standing in heard} == {0}  # the first of the schedules did not run to its end
+        assert [standing.is_over for standing in heard if standing.is_over] == [heard[-1].is_over]
         with pytest.raises(syncline.CancelledError):
             syncline.trees("dgx1v", cancel=cancel)
 

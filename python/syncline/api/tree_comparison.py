@@ -138,18 +138,24 @@ class Progress:
 
     def finished(self) -> None:
         """The next of the simulations has ended, or there is none."""
-        from syncline.runner import Standing
-
         self._done += 1
         self._events_before += self._events
         self._events = 0
+        self._say(is_over=False)
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._say(is_over=True)
+
+    def _say(self, *, is_over: bool) -> None:
+        from syncline.runner import Standing
+
         if self.observed.watch is not None:
-            waiting, elapsed_s = self._names[self._done :], time.monotonic() - self._began
-            self.observed.watch(
-                Standing(
-                    self._done, len(self._names), tuple(waiting), elapsed_s, not waiting, events=self._events_before
-                )
-            )
+            waiting, elapsed_s = tuple(self._names[self._done :]), time.monotonic() - self._began
+            events = self._events_before + self._events
+            self.observed.watch(Standing(self._done, len(self._names), waiting, elapsed_s, is_over, events=events))
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,16 +263,16 @@ def of(
         "ring": None if ring is None else ring[0],
         "double-binary-tree": None,
     }
-    progress = Progress([name for _, name in SCHEDULES], observed)
     entries = []
-    for algorithm, name in SCHEDULES:
-        own = Simulation(
-            algorithm, goals.settings if algorithm == PACKED else (), plan if algorithm == PACKED else None
-        )
-        entry = _entry(algorithm, name, rates[algorithm])
-        if algorithm == "ring" and ring is not None:
-            entry["theory_over"] = NVLINK if ring[1] else PCIE
-        entries.append(_with_times(entry, case, own, best, progress))
+    with Progress([name for _, name in SCHEDULES], observed) as progress:
+        for algorithm, name in SCHEDULES:
+            own = Simulation(
+                algorithm, goals.settings if algorithm == PACKED else (), plan if algorithm == PACKED else None
+            )
+            entry = _entry(algorithm, name, rates[algorithm])
+            if algorithm == "ring" and ring is not None:
+                entry["theory_over"] = NVLINK if ring[1] else PCIE
+            entries.append(_with_times(entry, case, own, best, progress))
     return [*entries, _bound(case, BOUND, best, size)]
 
 
@@ -291,15 +297,15 @@ def of_hybrid(case: Case, graph: Graph, found: Hybrid, observed: Observed = UNOB
         (HYBRID, both, Simulation(PACKED, waits, plan)),
         (NVLINKS_ALONE, nvlinks, Simulation(PACKED, ("collective.trees.links=nvlink",))),
     ]
-    progress = Progress([HYBRID, NVLINKS_ALONE, *(name for _, name in SCHEDULES[1:])], observed)
     entries = []
-    for name, rate, simulation in of_trees:
-        entries.append(_with_times(_entry(PACKED, name, rate), case, simulation, found.best_rate, progress))
-    for algorithm, name in SCHEDULES[1:]:
-        entry = _entry(algorithm, name, ring[0] if algorithm == "ring" and ring is not None else None)
-        if algorithm == "ring" and ring is not None:
-            entry["theory_over"] = NVLINK if ring[1] else PCIE
-        entries.append(_with_times(entry, case, Simulation(algorithm), found.best_rate, progress))
+    with Progress([HYBRID, NVLINKS_ALONE, *(name for _, name in SCHEDULES[1:])], observed) as progress:
+        for name, rate, simulation in of_trees:
+            entries.append(_with_times(_entry(PACKED, name, rate), case, simulation, found.best_rate, progress))
+        for algorithm, name in SCHEDULES[1:]:
+            entry = _entry(algorithm, name, ring[0] if algorithm == "ring" and ring is not None else None)
+            if algorithm == "ring" and ring is not None:
+                entry["theory_over"] = NVLINK if ring[1] else PCIE
+            entries.append(_with_times(entry, case, Simulation(algorithm), found.best_rate, progress))
     return [*entries, _bound(case, BOUND_OF_BOTH, found.best_rate, found.size)]
 
 
