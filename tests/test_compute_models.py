@@ -15,8 +15,8 @@ import pytest
 from support.command import Ended
 from syncline import assumptions, document, engine
 from syncline.errors import InputError
-from syncline.measure import operators
-from syncline.measure.shapes import COLUMNS, IMAGES
+from syncline.measurements import operators
+from syncline.measurements.shapes import COLUMNS, IMAGES
 from syncline.models import demands, evaluate, file, times
 from syncline.models.demands import Gemm, Kernel
 from syncline.models.times import Taken
@@ -24,7 +24,7 @@ from syncline.schema import compute, kernel_table
 from syncline.schema.load import load
 from syncline.schema.merge import parse_override
 
-H200 = Path(compute.__file__).parents[1] / "measure/tables/nvidia-h200.csv"
+H200 = Path(compute.__file__).parents[1] / "measurements/tables/nvidia-h200.csv"
 H200_IMAGES = H200.with_name("nvidia-h200-images.csv")
 EXPERIMENT = "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
 HEADER = ",".join(name for name in COLUMNS if name not in IMAGES)

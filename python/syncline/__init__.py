@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from syncline.api.explanations import Explanation, explain
     from syncline.api.exporting import Export, export
     from syncline.api.fitting import Fit, fit
+    from syncline.api.measuring import Measurement, measure
     from syncline.api.reproducing import Reproduction, reproduce
     from syncline.api.runs import Run, read
     from syncline.api.schedules import Verification, verify
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from syncline.api.trace_exports import ExportedTrace, export_trace
     from syncline.api.trace_imports import ImportedTrace, import_trace
     from syncline.api.tree_packing import Trees, trees
+    from syncline.api.tree_sweeping import TreesSweep, trees_sweep
     from syncline.cancelling import Cancellation
     from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
     from syncline.runner import Standing, Underway
@@ -59,6 +61,7 @@ __all__ = [
     "Fit",
     "ImportedTrace",
     "InputError",
+    "Measurement",
     "Problem",
     "Reproduction",
     "Run",
@@ -70,6 +73,7 @@ __all__ = [
     "System",
     "Table",
     "Trees",
+    "TreesSweep",
     "Underway",
     "Verification",
     "__version__",
@@ -86,12 +90,14 @@ __all__ = [
     "fit",
     "import_trace",
     "load",
+    "measure",
     "read",
     "reproduce",
     "run",
     "search",
     "sweep",
     "trees",
+    "trees_sweep",
     "verify",
 ]
 
@@ -113,6 +119,7 @@ _MODULES = {
     "Fit": "api.fitting",
     "ImportedTrace": "api.trace_imports",
     "InputError": "errors",
+    "Measurement": "api.measuring",
     "Problem": "errors",
     "Reproduction": "api.reproducing",
     "Run": "api.runs",
@@ -124,6 +131,7 @@ _MODULES = {
     "System": "api.systems",
     "Table": "api.tables",
     "Trees": "api.tree_packing",
+    "TreesSweep": "api.tree_sweeping",
     "Underway": "runner",
     "Verification": "api.schedules",
     "bench": "api.benchmarks",
@@ -139,12 +147,14 @@ _MODULES = {
     "fit": "api.fitting",
     "import_trace": "api.trace_imports",
     "load": "api.study",
+    "measure": "api.measuring",
     "read": "api.runs",
     "reproduce": "api.reproducing",
     "run": "api.study",
     "search": "api.searching",
     "sweep": "api.sweeping",
     "trees": "api.tree_packing",
+    "trees_sweep": "api.tree_sweeping",
     "verify": "api.schedules",
 }
 """The module of each public name; none of them is the name of a module of the package."""

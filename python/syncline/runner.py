@@ -159,20 +159,27 @@ def concurrently(
     cancel: Cancellation | None = None,
     monitors: Sequence[_core.Monitor] = (),
     expected: Sequence[int | None] | None = None,
+    to_end: bool = False,
 ) -> Iterator[T]:
     """What the named tasks return, as they end; `watch` hears how far they are. An exception of a task is raised here,
     and so are one of `watch`, and [`CancelledError`] when `cancel` is called.
 
     `monitors` are those of the simulations that the tasks are, which are ended where this is left before they are
-    finished; `expected` has the events of each, as far as they are known.
+    finished; `expected` has the events of each, as far as they are known. With `to_end`, tasks that are under way when
+    `cancel` is called are waited for. That is for tasks that ask `cancel` themselves and read experiments: a process
+    that ends while another thread reads one is aborted, because Python ends that thread inside of native code.
     """
     cancelling.check(cancel)
     pending: queue.SimpleQueue[tuple[str, Callable[[], T]]] = queue.SimpleQueue()
     done: queue.SimpleQueue[tuple[str, T | None, BaseException | None]] = queue.SimpleQueue()
     for task in tasks:
         pending.put(task)
-    for _ in range(min(threads or os.cpu_count() or 1, len(tasks))):
-        threading.Thread(target=_work, args=(pending, done), daemon=True).start()
+    workers = [
+        threading.Thread(target=_work, args=(pending, done), daemon=True)
+        for _ in range(min(threads or os.cpu_count() or 1, len(tasks)))
+    ]
+    for worker in workers:
+        worker.start()
     with Progress([name for name, _ in tasks], watch, monitors, expected) as progress:
         left = len(tasks)
         try:
@@ -188,6 +195,11 @@ def concurrently(
                 left -= 1
                 progress.finished(name)
                 yield cast("T", value)
+        except CancelledError:
+            _drain(pending)
+            for worker in workers if to_end else ():
+                worker.join()
+            raise
         finally:
             _drain(pending)
             for monitor in monitors:

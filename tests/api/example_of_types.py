@@ -41,6 +41,12 @@ calibration: syncline.Calibration = syncline.calibrate("all_reduce.log", "dgx-a1
 constants: dict[str, float] = calibration.constants
 rate: float = syncline.trees("dgx1v", gpus=[0, 1, 3], root="auto").rate_bytes_per_s
 root = syncline.trees("dgx1v", root="none")  # wrong
+compared = syncline.trees("dgx1v", compare=True, endpoint="streams", cancel=syncline.Cancellation()).comparison
+slowest: list[float | None] = [] if compared is None else [row.time_s for row in compared]
+swept: syncline.TreesSweep = syncline.trees_sweep("dgx1v", sizes=[3, 4], every=True, threads=1)
+refused: list[str] = [each.gpus for each in swept.failed]
+rooted = syncline.trees_sweep("dgx1v", root=3)  # wrong
+over_pcie: int = syncline.trees("dgx1v", links="hybrid", switch_latency="100us").parts[1].size_bytes
 best: dict[str, object] | None = syncline.search("gpt.yaml", threads=2).best
 drawing: bytes = syncline.figure("ace/fig11", progress=True).png
 drawn: str = syncline.figure("ace/fig11").png  # wrong
@@ -57,6 +63,10 @@ seconds = syncline.run(imported).systems["mine"].iteration_time_s
 unread = syncline.import_trace("chakra")  # wrong
 reproduced: list[bool] = [each.inside for each in syncline.reproduce(sources="tutorial").findings]
 claimed = syncline.reproduce(4)  # wrong
+measured: syncline.Measurement = syncline.measure(["gpt2", "tiny.yaml"], tensor=2, out="kernels.csv", cancel=cancel)
+longest: float = max(row.time_s for row in measured.measured)
+halved = syncline.measure("gpt2", tensor=0.5)  # wrong
+markdown: str = syncline.reproduce(experiments=True, memory_limit="8GB", cancel=cancel).page()
 token = syncline.run(experiment, cancel=True)  # wrong
 late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
 try:

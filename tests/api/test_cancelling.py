@@ -173,3 +173,20 @@ def test_an_interrupt_ends_simulations() -> None:
     assert outcomes.interrupted
     assert not outcomes.cancelled
     assert monitors[0].cancelled
+
+
+@pytest.mark.parametrize("to_end", [True, False])
+def test_tasks_that_are_under_way_are_waited_for_if_that_is_asked(to_end: bool) -> None:
+    cancel, released, ended = syncline.Cancellation(), threading.Event(), threading.Event()
+
+    def task() -> None:
+        cancel.cancel()
+        released.wait(60)
+        ended.set()
+
+    if to_end:  # the task goes on while its end is waited for
+        threading.Timer(0.5, released.set).start()
+    with pytest.raises(syncline.CancelledError):
+        list(runner.concurrently([("task", task)], 1, cancel=cancel, to_end=to_end))
+    assert ended.is_set() == to_end
+    released.set()

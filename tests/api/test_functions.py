@@ -17,6 +17,7 @@ import yaml
 
 import syncline
 from support.command import Ended
+from support.results import apart_from_cost, shows_itself
 from support.topologies import CLOUD_XML
 from syncline.software import measurements
 
@@ -122,7 +123,7 @@ CASES: Final = [
         ("dgx1v",),
         {"gpus": [0, 1, 3], "collective": "all-reduce", "size": 10**8},
         ("trees", "--machine", "dgx1v", "--gpus", "0,1,3", "--collective", "all-reduce", "--size", "100000000B"),
-        {"root": 7, "objective": "fast", "links": "hybrid"},
+        {"root": 7, "objective": "fast", "links": "fast"},
         ("arguments: objective", "arguments: links", "arguments: root"),
     ),
     Case(
@@ -248,10 +249,6 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         Path("inputs", name).write_text(text)
 
 
-def apart_from_cost(document: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key != "cost"}
-
-
 @pytest.mark.parametrize("case", CASES, ids=IDS)
 def test_equals_the_command_and_shows_itself(
     syncline_command: Command, case: Case, capsys: pytest.CaptureFixture[str]
@@ -282,32 +279,6 @@ def test_says_what_is_wrong(case: Case) -> None:
     assert tuple(f"{p.file}: {p.field}" for p in caught.value.problems) == case.places
     assert " --" not in str(caught.value)
     assert "command line" not in str(caught.value)
-
-
-def shows_itself(found: Any) -> None:
-    """As a small table, whose texts are escaped whatever they are."""
-    assert repr(found).startswith(f"<{type(found).__name__} ")
-    assert len(repr(found)) < 200
-    html = found._repr_html_()
-    assert "<table>" in html or "<figure>" in html
-    assert html.count("<table>") == html.count("</table>")
-    assert "color" not in html  # colours are those of the page around it, dark or light
-    found.document.update(_poisoned(found.document))
-    html = found._repr_html_()
-    assert "<script" not in html
-    assert "&lt;script&gt;" in html
-
-
-HOSTILE: Final = "<script>alert('&')</script>"
-
-
-def _poisoned(value: Any) -> Any:
-    """A document all of whose texts are hostile."""
-    if isinstance(value, dict):
-        return {key: _poisoned(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_poisoned(item) for item in value]
-    return HOSTILE if isinstance(value, str) else value
 
 
 def test_no_function_has_the_name_of_a_module() -> None:

@@ -1,4 +1,4 @@
-"""`python -m syncline.measure.fit`: constants of tiles and waves from a table."""
+"""`python -m syncline.measurements.fit`: constants of tiles and waves from a table."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from syncline.fabric.gpus import GPUS
-from syncline.measure import fit
-from syncline.measure.fit import Constants
+from syncline.measurements import fit
+from syncline.measurements.fit import Constants
 from syncline.schema import compute, kernel_table
 
-H200 = Path(compute.__file__).parents[1] / "measure/tables/nvidia-h200.csv"
+H200 = Path(compute.__file__).parents[1] / "measurements/tables/nvidia-h200.csv"
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_each_shape_counts_once(rows: list[kernel_table.Row]) -> None:
 
 
 def test_the_command_finds_constants_that_are_as_good_as_those_in_use() -> None:
-    line = [sys.executable, "-m", "syncline.measure.fit", str(H200), "--gpu", "h200"]
+    line = [sys.executable, "-m", "syncline.measurements.fit", str(H200), "--gpu", "h200"]
     ended = subprocess.run(line, capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")
     section = yaml.safe_load(ended.stdout)["npu"]

@@ -14,9 +14,10 @@ from unittest.mock import MagicMock
 import numpy as np
 import pytest
 
-from syncline.measure import grid, kernels, operations
-from syncline.measure.shapes import COLUMNS, KINDS, Kernel, ShapesError, dumps, legal, loads
-from syncline.measure.timing import REPETITIONS, Clock
+from support.fake_torch import torch
+from syncline.measurements import grid, kernels, operations
+from syncline.measurements.shapes import COLUMNS, KINDS, Kernel, ShapesError, dumps, legal, loads
+from syncline.measurements.timing import REPETITIONS, Clock
 from syncline.schema import kernel_table
 
 SIZES: dict[str, Any] = {"m": 8, "k": 4, "n": 12}
@@ -85,21 +86,8 @@ def test_a_convolution_moves_its_images_filters_and_results_once(direction: str)
     assert kernel.bytes == 4 * (2 * 4 * 5 * 7 + 6 * 4 * 9 + 2 * 6 * 12)
 
 
-def torch(*, cuda: bool = False) -> MagicMock:
-    """A PyTorch that does nothing, in a millisecond."""
-    fake = MagicMock()
-    fake.__version__ = "2.0"
-    fake.get_num_threads.return_value = 1
-    fake.cuda.is_available.return_value = cuda
-    fake.cuda.get_device_properties.return_value = MagicMock(L2_cache_size=1000, total_memory=10**9)
-    fake.cuda.get_device_properties.return_value.name = "GPU"
-    fake.cuda.memory_reserved.return_value = 0
-    fake.cuda.Event.return_value.elapsed_time.return_value = 1.0
-    return fake
-
-
 def on_gpu(fake: MagicMock, monkeypatch: pytest.MonkeyPatch) -> Clock:
-    monkeypatch.setattr("syncline.measure.timing.CLOCK_RISES_S", 0)
+    monkeypatch.setattr("syncline.measurements.timing.CLOCK_RISES_S", 0)
     return Clock(fake, "cuda")
 
 
@@ -124,7 +112,7 @@ def test_what_cannot_be_captured_is_launched_one_by_one(monkeypatch: pytest.Monk
 
 
 def test_every_kernel_is_measured_and_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syncline.measure.timing.ROUND_S", 1e-5)
+    monkeypatch.setattr("syncline.measurements.timing.ROUND_S", 1e-5)
     monkeypatch.setitem(sys.modules, "torch", torch())
     (tmp_path / "shapes.json").write_text(dumps([*every_kernel(), *every_kernel()], "a test"))
     out = tmp_path / "table.csv"
@@ -156,7 +144,7 @@ def test_a_busy_processor_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     fake = torch()
     fake.get_num_threads.return_value = 2
     monkeypatch.setitem(sys.modules, "torch", fake)
-    monkeypatch.setattr("syncline.measure.kernels._processors", lambda: 4)
+    monkeypatch.setattr("syncline.measurements.kernels._processors", lambda: 4)
     monkeypatch.setattr("os.getloadavg", lambda: (2.0, 0.0, 0.0))
     kernels.clock("cpu", 0)
     assert capsys.readouterr().err == ""
@@ -176,7 +164,7 @@ def test_without_pytorch_the_message_says_so(tmp_path: Path, monkeypatch: pytest
 
 def test_the_entry_needs_the_standard_library_only() -> None:
     heavy = "{'pydantic', 'pyarrow', 'numpy', 'yaml', 'typer', 'syncline._core'}"
-    code = f"import sys, syncline.measure.kernels; sys.exit(bool({heavy} & set(sys.modules)))"
+    code = f"import sys, syncline.measurements.kernels; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

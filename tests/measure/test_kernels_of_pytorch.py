@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from support.command import Ended
-from syncline.measure import kernels, operations
-from syncline.measure.shapes import KINDS, Kernel
+from syncline.measurements import kernels, operations
+from syncline.measurements.shapes import KINDS, Kernel
 from syncline.schema import kernel_table
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("default")]  # warnings of PyTorch are its own
@@ -62,7 +62,7 @@ def kernel_of(kind: str, direction: str) -> Kernel:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kernel_can_be_measured(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syncline.measure.timing.ROUND_S", 1e-4)
+    monkeypatch.setattr("syncline.measurements.timing.ROUND_S", 1e-4)
     clock = kernels.clock("cpu", 0)
     for direction in KINDS[kind]:
         if direction == "graph":
@@ -97,7 +97,7 @@ def test_a_model_is_measured_and_runs_with_its_table(
     syncline_command: Callable[..., Ended], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("syncline.measure.timing.ROUND_S", 1e-4)
+    monkeypatch.setattr("syncline.measurements.timing.ROUND_S", 1e-4)
     Path("tiny.yaml").write_text(MODEL)
     Path("run.yaml").write_text(EXPERIMENT)
     line = ("measure", "tiny.yaml", "--micro-batch", "2", "--precision", "fp32", "--device", "cpu", "--out", "tiny.csv")

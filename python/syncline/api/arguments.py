@@ -313,6 +313,12 @@ def not_text(**given: object) -> list[Problem]:
     ]
 
 
+def no_text(**given: object) -> list[Problem]:
+    """The same of arguments that have to be given."""
+    missing = [ARGUMENTS.problem(name, None, "this is not text") for name, value in given.items() if value is None]
+    return [*missing, *not_text(**given)]
+
+
 def listed(given: str | Sequence[int | str] | None, unit: str = "") -> str | None:
     """A list of numbers as the text that a command reads, `0,1,4`; numbers have the `unit`."""
     if given is None or isinstance(given, str):

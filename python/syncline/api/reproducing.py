@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from syncline.api.files import AnyPath
     from syncline.api.simulate import Warn
     from syncline.api.tables import Table
+    from syncline.cancelling import Cancellation
     from syncline.reproduction import experiments as varied
     from syncline.reproduction import ledger
     from syncline.reproduction.confirm import Comparison
@@ -47,6 +48,7 @@ class Asked:
 class Reproduced:
     """What came of the claims."""
 
+    asked: Asked
     findings: Sequence[ledger.Finding]
     tables: Sequence[varied.Table]
     comparisons: Sequence[Comparison]
@@ -92,6 +94,7 @@ class Reproduction(Documented):
         """The same with a row for each figure: `published`, `simulated`, and `least` and `most` that are accepted."""
         self.differences: tuple[str, ...] = tuple(reproduced.differences)
         """Of all claims: what folding changed of points that were simulated unfolded as well; empty if all is well."""
+        self._reproduced = reproduced
 
     def __repr__(self) -> str:
         inside = sum(each.inside for each in self.findings)
@@ -122,6 +125,19 @@ class Reproduction(Documented):
     def experiments(self) -> tuple[dict[str, Any], ...]:
         """What was varied behind the claims, as tables of the document, if it was asked for."""
         return tuple(self.document.get("experiments", ()))
+
+    def page(self) -> str:
+        """All claims and experiments as a page of Markdown, which `syncline reproduce --write` writes.
+
+        Raises [`InputError`] for some of the claims, or without experiments: the page has all of them.
+        """
+        asked = self._reproduced.asked
+        if asked.names or not asked.with_experiments:
+            argument, value = ("claims", ", ".join(asked.names)) if asked.names else ("experiments", "False")
+            message = "the page holds all claims and experiments"
+            accepted = "reproduce(experiments=True) without claims or sources"
+            raise InputError([ARGUMENTS.problem(argument, value, message, accepted)])
+        return page_of(self._reproduced)
 
 
 def _rows(finding: Finding) -> list[dict[str, Any]]:
@@ -155,19 +171,23 @@ def reproduce(
     keep: AnyPath | None = None,
     threads: int | None = None,
     seed: int = 0,
+    memory_limit: str | int | None = None,
     progress: Progress = None,
+    cancel: Cancellation | None = None,
 ) -> Reproduction:
     """Compares simulations with published figures.
 
     `claims` are names of claims (`"ace-fig6-sms"`) and `sources` those of publications, all of whose claims are
     simulated: ace, ace1, tutorial, hoti and blink. Without any of them, all claims are, which takes hours, and one
     point of every study is simulated unfolded as well. With `experiments`, the one-factor experiments behind the claims
-    are run, too. Simulations are kept in the folder `keep`, from which a later call takes them.
+    are run, too. Simulations are kept in the folder `keep`, from which a later call takes them: also what was finished
+    when `cancel` was called.
 
-    A claim outside its range is a result, not an error. Raises [`InputError`] with everything that is wrong, and
-    [`SimulationFailedError`] if a simulation fails.
+    A claim outside its range is a result, not an error. Raises [`InputError`] with everything that is wrong,
+    [`SimulationFailedError`] if a simulation fails, and [`CancelledError`] when `cancel` is called.
     """
-    problems = arguments.common_problems(ARGUMENTS, seed=seed, threads=threads)
+    settings = arguments.of_program(seed=seed, threads=threads, memory_limit=memory_limit, cancel=cancel)
+    problems = list(settings.problems)
     names = [*_names(claims, "claims", problems), *_sources(sources, problems)]
     if not isinstance(experiments, bool):
         problems.append(ARGUMENTS.problem("experiments", experiments, "this is neither true nor false", "True, False"))
@@ -180,7 +200,17 @@ def reproduce(
             raise InputError(problems)
         kept = None if folder is None else Path(folder)
         watch, warn = watch_of(progress), warn_of(progress)
-        return Reproduction(run(asked, kept, seed=seed, threads=threads, watch=watch, warn=warn))
+        reproduced = run(
+            asked,
+            kept,
+            seed=settings.seed,
+            threads=settings.threads,
+            memory_limit=settings.memory_limit,
+            cancel=settings.cancel,
+            watch=watch,
+            warn=warn,
+        )
+    return Reproduction(reproduced)
 
 
 def _names(given: object, argument: str, problems: list[Problem]) -> list[str]:
@@ -216,29 +246,39 @@ def select(names: Sequence[str], *, experiments: bool) -> Asked:
     return Asked(tuple(names), selected, chosen, experiments)
 
 
+def page_of(reproduced: Reproduced) -> str:
+    """The page of all claims and experiments, as Markdown."""
+    from syncline.reproduction import page
+
+    return page.render(page.Page(reproduced.findings, reproduced.tables, reproduced.comparisons))
+
+
 def run(
     asked: Asked,
     keep: Path | None,
     *,
     seed: int = 0,
     threads: int | None = None,
+    memory_limit: int | None = None,
+    cancel: Cancellation | None = None,
     watch: Watch | None = None,
     warn: Warn | None = None,
 ) -> Reproduced:
     """Simulates what claims need, for programs and for the command line. Raises [`InputError`] where simulations cannot
-    be kept.
+    be kept or would take more than `memory_limit` bytes, and [`CancelledError`] when `cancel` is called.
     """
-    from syncline import estimate, results, runner
+    from syncline import cancelling, estimate, results, runner
     from syncline.reproduction import confirm, ledger, sources
     from syncline.reproduction import experiments as varied
     from syncline.reproduction.kept import Kept
     from syncline.reproduction.runs import Runs, estimated
 
     began = time.monotonic()
+    cancelling.check(cancel)
     kept = None if keep is None else Kept(keep)
     if kept is not None:
         kept.prepare()
-    runs, confirming = Runs(seed, kept), Runs(seed, kept)
+    runs, confirming = (Runs(seed, kept, memory_limit, cancel) for _ in range(2))
 
     def work(runs: Runs, confirming: Runs) -> list[tuple[str, Callable[[], Any]]]:
         of_claims = [*sources.tasks(asked.claims, runs), *varied.tasks(asked.experiments, runs)]
@@ -248,7 +288,7 @@ def run(
     warning = estimate.warning_of_many("the claims", takes, threads)
     if warning is not None and warn is not None:
         warn(warning)
-    for _ in runner.concurrently(work(runs, confirming), threads, watch):
+    for _ in runner.concurrently(work(runs, confirming), threads, watch, cancel=cancel, to_end=True):
         pass
     findings = sources.findings(asked.claims, runs)
     found = [varied.table(experiment, runs) for experiment in asked.experiments]
@@ -262,4 +302,4 @@ def run(
     if not asked.names:
         document["confirmed_unfolded"] = [comparison.as_document() for comparison in comparisons]
     document["cost"] = results.cost(time.monotonic() - began, [*runs.finished(), *confirming.finished()])
-    return Reproduced(findings, found, comparisons, confirm.differences(comparisons), document)
+    return Reproduced(asked, findings, found, comparisons, confirm.differences(comparisons), document)

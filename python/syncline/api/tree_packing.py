@@ -2,159 +2,29 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from syncline.api import arguments, display, machines, tables
+from syncline import cancelling
+from syncline.api import arguments, compared_trees, display, tables, tree_questions
 from syncline.api.arguments import ARGUMENTS
+from syncline.api.compared_trees import Comparison
 from syncline.api.documented import Documented
+from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.systems import Entry
 from syncline.api.tables import Table
-from syncline.errors import InputError, command_line
+from syncline.api.tree_comparison import Observed
 from syncline.text_units import bandwidth, duration
+from syncline.text_units import size as size_text
 
 if TYPE_CHECKING:
     from syncline.api.files import AnyPath
-    from syncline.fabric.graph import Graph
+    from syncline.cancelling import Cancellation
     from syncline.results import Document
 
-HYBRID: Final = "hybrid"
-"""Links of trees over NVLinks and PCIe at the same time."""
 SHOWN: Final = 20
 """Trees that a notebook shows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked for, as the command line says it."""
-
-    machine: str | None = None
-    topology_file: str | None = None
-    gpus: str | None = None
-    collective: str = "broadcast"
-    root: str | None = None
-    objective: str = "time"
-    size: str = "100MB"
-    overhead: str | None = None
-    links: str = "auto"
-    threshold: str | None = None
-
-
-def run(asked: Asked) -> Document:
-    """The document of `trees --json`. Raises [`InputError`] with everything that is wrong."""
-    from syncline import results
-    from syncline.treegen import choice, packing, question
-    from syncline.treegen import document as documents
-
-    began = time.monotonic()
-    graph = graph_of(asked.machine, asked.topology_file)
-    gpus = machines.allocated(graph, asked.gpus)
-    kind, objective, links, size, share, problems = checked(
-        asked.collective, asked.objective, asked.links, asked.size, asked.threshold
-    )
-    if links == HYBRID:
-        message = "trees over both kinds of links are found by `syncline trees` only"
-        problems += command_line("--links", links, message, "nvlink, pcie, all, auto").problems
-    root, wrong = root_of(asked.root, gpus, kind)
-    overhead_s, of_overhead = overhead_of(asked.overhead)
-    problems += [*wrong, *of_overhead]
-    costly = (
-        (f"--root {asked.root}", root == "auto" or (root is not None and kind == "all-reduce")),
-        (f"--collective {kind}", kind in packing.IN_PARTS),
-    )
-    fewer = next((name for name, wanted in costly if wanted), None)
-    most = question.MOST_RATED if fewer is None else question.MOST_GPUS
-    problems += machines.too_many(gpus, asked.gpus, fewer, most)
-    if problems:
-        raise InputError(problems)
-    looked_at = question.asked(graph, gpus, links)
-    wish = choice.Goal(objective, size, share, choice.OVERHEAD_S if overhead_s is None else overhead_s)
-    document = documents.of(graph, looked_at, choice.best(looked_at, kind, root, wish), wish)
-    document["cost"] = results.cost(time.monotonic() - began, [])
-    return document
-
-
-def graph_of(machine: str | None, file: str | None) -> Graph:
-    """The machine, or what is in the file, one of which is named. Raises [`InputError`]."""
-    from syncline.api import machines
-    from syncline.errors import command_line
-
-    if (machine is None) == (file is None):
-        message = "no machine is given" if machine is None else "a machine and --topology-file exclude each other"
-        raise command_line("--machine", machine, message, "--machine M or --topology-file FILE")
-    return machines.fabric(machine, file)
-
-
-def checked(collective: str, objective: str, links: str, size: str, threshold: str | None) -> Any:
-    """The values of options, and what is wrong with them."""
-    from syncline import collective_names, quantities
-    from syncline.errors import command_line
-    from syncline.treegen import choice, packing, question
-
-    problems: list[Any] = []
-    collective = collective_names.chosen("--collective", collective, problems, tuple(packing.TASKS))
-    for flag, value, accepted in (
-        ("--objective", objective, choice.OBJECTIVES),
-        ("--links", links, (*question.LINKS, HYBRID)),
-    ):
-        if value not in accepted:
-            problems += command_line(flag, value, f"this is no known {flag[2:]}", ", ".join(accepted)).problems
-    bytes_, share = 0, Fraction(0)
-    try:
-        bytes_ = quantities.size(size)
-    except quantities.QuantityError as error:
-        problems += command_line("--size", size, error.message, error.accepted).problems
-    try:
-        share = Fraction(0) if threshold is None else quantities.share(threshold)
-        if share == 1:
-            raise quantities.QuantityError("nothing would be left of the rate", "a percentage below 100%")
-    except quantities.QuantityError as error:
-        problems += command_line("--threshold", threshold, error.message, error.accepted).problems
-    if threshold is not None and objective != "trees":
-        message = "only fewer trees are worth a loss of rate"
-        problems += command_line("--threshold", threshold, message, "--objective trees beside it").problems
-    return collective, objective, links, bytes_, float(share), problems
-
-
-def root_of(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Literal["auto"] | None, list[Any]]:
-    """The root's place in the list of GPUs, or `auto`, and what is wrong with it."""
-    from syncline.errors import command_line
-    from syncline.fabric import allocation
-    from syncline.treegen.packing import TASKS
-
-    accepted = f"auto, or one of {allocation.canonical(gpus)}"
-    if root is None:
-        return None, []
-    if TASKS.get(kind) == "from-all":  # type: ignore[call-overload]  # other words are refused elsewhere
-        message = (
-            f"every GPU is a root of the trees of an {kind}"
-            if kind[0] in "aeiou"
-            else f"every GPU is a root of a {kind}"
-        )
-        return None, list(command_line("--root", root, message, "no root with it").problems)
-    if root == "auto":
-        return "auto", []
-    if not (root.isascii() and root.isdecimal()):
-        return None, list(command_line("--root", root, "this is no GPU", accepted).problems)
-    if int(root) not in gpus:
-        return None, list(command_line("--root", root, f"GPU {int(root)} does not take part", accepted).problems)
-    return gpus.index(int(root)), []
-
-
-def overhead_of(text: str | None) -> tuple[float | None, list[Any]]:
-    """Seconds, if they are given, and what is wrong with them."""
-    from syncline import quantities
-    from syncline.errors import command_line
-
-    if text is None:
-        return None, []
-    try:
-        return quantities.time(text, zero=True) / 1e12, []
-    except quantities.QuantityError as error:
-        return 0.0, list(command_line("--overhead", text, error.message, error.accepted).problems)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +41,30 @@ class Tree(Entry):
     """Pairs of GPUs, each from one to the next."""
     collective: str | None = None
     """Of an all-reduce, the part that the tree is of."""
+    links: str | None = None
+    """Of hybrid trees, the links that it goes over: `nvlink` or `pcie`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartOfTrees(Entry):
+    """Of hybrid trees, those over one kind of links, and their part of the vector."""
+
+    links: str
+    """`nvlink` or `pcie`."""
+    size_bytes: int
+    """Their part of the vector."""
+    rate_bytes_per_s: float
+    """Their rate."""
+    rate_links: float
+    """The same in links of the machine."""
+    optimal_rate_links: float
+    """What no trees over these links can exceed, in links of the machine."""
+    predicted_time_s: float | None
+    """What they are predicted to take for their part; `None` where there are none."""
+    trees: tuple[Tree, ...]
+    """The trees."""
+    components: tuple[Sequence[int], ...]
+    """Groups of GPUs that reach each other over these links."""
 
 
 class Trees(Documented):
@@ -178,23 +72,30 @@ class Trees(Documented):
 
     def __init__(self, document: Document) -> None:
         super().__init__(document)
-        self.trees: tuple[Tree, ...] = tuple(Tree.of(tree) for tree in document["trees"])
+        self.parts: tuple[PartOfTrees, ...] = tuple(_part(part) for part in document.get("parts") or ())
+        """Of hybrid trees, those over NVLinks and those over PCIe; empty for others."""
+        entries = _entries(document)
+        self.trees: tuple[Tree, ...] = tuple(Tree.of(tree) for tree in entries)
         """The trees; where GPUs are alike, those of some roots, whose images are those of all others."""
-        self.table: Table = tables.of_entries("trees", document["trees"])
+        self.table: Table = tables.of_entries("trees", entries)
         """The same as a table, without their edges."""
+        self.comparison: Comparison | None = Comparison(document) if "comparison" in document else None
+        """The trees and other schedules, simulated; `None` if they were not compared."""
 
     def __repr__(self) -> str:
         return f"<Trees of {self.collective} on {self.machine}: {display.counted(len(self.trees), 'tree')}>"
 
     def _repr_html_(self) -> str:
-        rows = [{**tree, "edges": " ".join(f"{a}-{b}" for a, b in tree["edges"])} for tree in self.document["trees"]]
+        rows = [{**tree, "edges": " ".join(f"{a}-{b}" for a, b in tree["edges"])} for tree in _entries(self.document)]
         about = f"{self.collective} on {self.machine}: {self.rate_links:g} of {self.optimal_rate_links:g} links"
-        names = ("root", "collective", "weight", "depth", "edges")
+        names = ("root", "links", "collective", "weight", "depth", "edges")
         text = display.rows(about, rows, names, SHOWN, "trees.trees has all of them.")
         notes = [f"rate: {bandwidth(self.rate_bytes_per_s)}"]
+        notes += [f"{part['links']}: {size_text(part['size_bytes'])}" for part in self.document.get("parts") or ()]
         if self.predicted_time_s is not None:
             notes.append(f"predicted time: {duration(self.predicted_time_s)}")
-        return text + display.paragraphs([*notes, *self.warnings])
+        compared = compared_trees.shown(self.document) if self.comparison is not None else ""
+        return text + display.paragraphs(notes) + compared + display.paragraphs(self.warnings)
 
     @property
     def machine(self) -> str:
@@ -212,25 +113,76 @@ class Trees(Documented):
         return str(self.document["collective"])
 
     @property
+    def links(self) -> str:
+        """The links that trees may use: nvlink, pcie, all, or hybrid."""
+        return str(self.document["links"])
+
+    @property
+    def size_bytes(self) -> int:
+        """The vector that trees are chosen for."""
+        return int(self.document["size_bytes"])
+
+    @property
     def rate_bytes_per_s(self) -> float:
-        """The rate of the whole vector over these trees."""
-        return float(self.document["rate_bytes_per_s"])
+        """The rate of the whole vector over these trees; of hybrid ones, over both kinds of links together."""
+        return float(sum(part["rate_bytes_per_s"] for part in self.document.get("parts") or (self.document,)))
 
     @property
     def rate_links(self) -> float:
         """The same in links of the machine."""
-        return float(self.document["rate_links"])
+        return self._whole("rate_links")
 
     @property
     def optimal_rate_links(self) -> float:
-        """What no schedule can exceed, in links of the machine: the certificate of the document proves it."""
-        return float(self.document["optimal_rate_links"])
+        """What no schedule can exceed, in links of the machine: the certificate of the document proves it, of hybrid
+        trees those of both parts together.
+        """
+        return self._whole("optimal_rate_links")
+
+    def _whole(self, name: str) -> float:
+        """A rate of the document in links, or the sum of those of its parts. Where links have no one rate, parts are
+        in units of their own, which are whole numbers of bytes per second.
+        """
+        unit: int = self.document["link_unit_bytes_per_s"]
+        found = 0.0
+        for part in self.document.get("parts") or (self.document,):
+            own = round(part["rate_bytes_per_s"] / part["rate_links"]) if part["rate_links"] else unit
+            found += part[name] * (own / unit)
+        return found
 
     @property
     def predicted_time_s(self) -> float | None:
         """What the collective is predicted to take; `None` where there are no trees."""
         found: float | None = self.document["predicted_time_s"]
         return found
+
+    @property
+    def switch_latency_s(self) -> float | None:
+        """Of hybrid trees, what switching peer access takes for each GPU; `None` for others."""
+        return self.document.get("switch_latency_s")
+
+    @property
+    def switch_s(self) -> float | None:
+        """The same for all GPUs, and 0 if nothing goes over PCIe; `None` for trees that are not hybrid."""
+        return self.document.get("switch_s")
+
+    @property
+    def nvlink_only_time_s(self) -> float | None:
+        """Of hybrid trees, what the collective is predicted to take over NVLinks alone; `None` for others, and where
+        these do not connect the GPUs.
+        """
+        return self.document.get("nvlink_only_time_s")
+
+
+def _entries(document: Document) -> list[dict[str, Any]]:
+    """The trees of a document, those of hybrid ones with their links."""
+    if "parts" not in document:
+        return list(document["trees"])
+    return [{**tree, "links": part["links"]} for part in document["parts"] for tree in part["trees"]]
+
+
+def _part(part: dict[str, Any]) -> PartOfTrees:
+    return PartOfTrees.of(part, trees=tuple(Tree.of({**tree, "links": part["links"]}) for tree in part["trees"]))
 
 
 def trees(
@@ -244,7 +196,13 @@ def trees(
     size: str | int = "100MB",
     overhead: str | None = None,
     links: str = "auto",
+    switch_latency: str | None = None,
     threshold: str | None = None,
+    compare: bool = False,
+    backend: str | None = None,
+    endpoint: str | None = None,
+    progress: Progress = None,
+    cancel: Cancellation | None = None,
 ) -> Trees:
     """Finds the best rate of a collective on a machine, and spanning trees that reach it (Blink, MLSys 2020).
 
@@ -252,32 +210,38 @@ def trees(
     `collective` is broadcast, reduce, scatter, gather, all-gather, reduce-scatter or all-reduce; `root` a GPU, or
     `"auto"` for the best one. `objective` is time (fastest for `size`), trees (as few as possible, for which
     `threshold` of the rate, such as `"5%"`, may be given up) or depth. `overhead` is what each slice of the vector
-    costs beside its bytes (`"5us"`). `links` are nvlink, pcie, all, or auto: nvlink within a machine, all in a cluster.
+    costs beside its bytes (`"5us"`). `links` are nvlink, pcie, all, or auto: nvlink within a machine, all in a cluster;
+    or hybrid: trees over NVLinks and PCIe at the same time, which divide the vector by the rates of both (section 3.4
+    of the paper); the result has both in `parts`. `switch_latency` (`"100us"`) is what switching peer access takes for
+    each GPU before anything goes over PCIe.
 
-    Rates are those of the whole vector. Raises [`InputError`] with everything that is wrong.
+    With `compare`, the trees are simulated beside rings as NCCL has them and double binary trees, as
+    [`collective`] does it, on a `backend` (flow) with an `endpoint` (ideal or streams): `comparison` has a row for
+    each. What a schedule is refused for, or fails with, is the reason in its row. `progress` and `cancel` are those of
+    the simulations.
+
+    Rates are those of the whole vector. Raises [`InputError`] with everything that is wrong, [`CancelledError`] when
+    `cancel` is called.
     """
-    problems = arguments.not_text(
+    token, problems = arguments.cancellation(cancel)
+    asked = tree_questions.of_program(
+        problems,
         machine=machine,
         topology_file=topology_file,
+        gpus=gpus,
         collective=collective,
+        root=root,
         objective=objective,
+        size=size,
         overhead=overhead,
         links=links,
+        switch_latency=switch_latency,
         threshold=threshold,
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
     )
-    if problems:
-        raise InputError(problems)
-    asked = Asked(
-        machine=machine,
-        topology_file=None if topology_file is None else str(topology_file),
-        gpus=arguments.listed(gpus),
-        collective=collective,
-        root=None if root is None else str(root),
-        objective=objective,
-        size=f"{size}B" if isinstance(size, int) else str(size),
-        overhead=overhead,
-        links=links,
-        threshold=threshold,
-    )
+    observed = Observed(watch_of(progress), warn_of(progress), token)
+    cancelling.check(token)
     with arguments.spelled(ARGUMENTS):
-        return Trees(run(asked))
+        return Trees(tree_questions.run(asked, observed))

@@ -87,7 +87,7 @@ def reproduce(
     if write is not None:
         from syncline import rundir
 
-        rundir.write(write, page.render(page.Page(findings, tables_found, comparisons)))
+        rundir.write(write, reproducing.page_of(reproduced))
     if json:
         from syncline import results
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.api import machines, tree_packing
-from syncline.cli import complete, hybrid_trees, options, single, topology, trees_options, trees_page
+from syncline.cli import complete, hybrid_trees, options, topology, trees_options, trees_page
 
 if TYPE_CHECKING:
-    from syncline.cli.trees_compare import Case
+    from syncline.api.tree_questions import Read
+    from syncline.errors import Problem
     from syncline.fabric.graph import Graph
     from syncline.treegen.hybrid import Hybrid
     from syncline.treegen.packing import Packing
@@ -124,105 +123,71 @@ def trees(
     simulated beside rings and double binary trees, as `syncline collective` does; with --sweep allocations, a table
     says all of this of every allocation of the machine.
     """
-    from syncline.errors import InputError
+    from syncline import progress_display
+    from syncline.api import tree_questions
+    from syncline.api.tree_comparison import Observed
 
-    began = time.monotonic()
     given = trees_options.Given(
-        compare=compare,
-        backend=backend,
-        endpoint=endpoint,
         sweep=sweep,
         sizes=sizes,
         every=every,
         resume=resume,
         threads=threads,
-        topology_file=topology_file,
         root=root,
         plan_format=None if format_ == JSON else format_,
+        compare=compare,
         output=output,
         pictures=(("--svg", svg), ("--html", html)),
     )
-    graph = tree_packing.graph_of(machine, topology_file)
-    chosen_gpus = machines.allocated(graph, gpus)
-    kind, goal, over, bytes_, share, problems = tree_packing.checked(collective, objective, links, size, threshold)
-    problems += given.problems()
-    both = hybrid_trees.Given(
-        links,
-        switch_latency,
-        alone=(
-            ("--objective", objective != "time"),
-            ("--root", root == "auto"),
-            ("--sweep", sweep),
-        ),
-        endpoint=(endpoint or single.DEFAULT_ENDPOINT) if compare else None,
-    )
-    problems += both.problems()
-    problems += _format_problems(format_, output if sweep is None else None, json)
-    place, wrong = tree_packing.root_of(root, chosen_gpus, kind)
-    overhead_s, of_overhead = tree_packing.overhead_of(overhead)
-    problems += [*wrong, *of_overhead]
-    from syncline import results
-    from syncline.cli import trees_compare
-    from syncline.treegen import choice, packing, picture, question
-    from syncline.treegen import document as documents
-
-    costly = (
-        (f"--format {format_}", format_ != JSON),
-        ("--sweep", sweep is not None),
-        ("--compare", compare),
-        ("--html", html is not None),
-        ("--links hybrid", links == hybrid_trees.NAME),
-        (f"--root {root}", root == "auto" or (root is not None and kind == "all-reduce")),
-        (f"--collective {kind}", kind in packing.IN_PARTS),
-    )
-    fewer = next((name for name, wanted in costly if wanted), None)
-    most = question.MOST_RATED if fewer is None else question.MOST_GPUS
-    problems += machines.too_many(chosen_gpus, gpus, fewer, most)
-    if problems:
-        raise InputError(problems)
-    case = trees_compare.Case(
-        kind=kind,
-        size=size,
+    asked = tree_questions.Asked(
         machine=machine,
         topology_file=topology_file,
         gpus=gpus,
-        ranks=len(chosen_gpus),
-        root=(place if isinstance(place, int) else 0) if kind in packing.ROOTED else None,
-        backend=backend or trees_compare.DEFAULT_BACKEND,
-        endpoint=endpoint or single.DEFAULT_ENDPOINT,
+        collective=collective,
+        root=root,
+        objective=objective,
+        size=size,
+        overhead=overhead,
+        links=links,
+        switch_latency=switch_latency,
+        threshold=threshold,
+        compare=compare,
+        backend=backend,
+        endpoint=endpoint,
+        sweep=sweep is not None,
+        costly=(*([f"--format {format_}"] if format_ != JSON else []), *(["--html"] if html is not None else [])),
+        problems=(*given.problems(), *_format_problems(format_, output if sweep is None else None, json)),
     )
-    if links == hybrid_trees.NAME:
-        hybrid = _Hybrid(graph, chosen_gpus, case, both, svg, html, compare)
-        found = hybrid.found(place if isinstance(place, int) else 0, bytes_, overhead_s)
-        if format_ == JSON:
-            return hybrid.show(found, began, json=json)
-        return _write(hybrid.written(found, format_), format_, output)
-    asked = question.asked(graph, chosen_gpus, over)
-    goals = trees_compare.Goals(goal, share, over, overhead_s, place)
+    read = tree_questions.read(asked)
     if sweep is not None:
         from syncline.cli import trees_sweep
 
-        wanted = trees_sweep.Wanted(graph, asked, case, goals, bytes_, compare=compare, sizes=sizes, every=every)
         files = trees_sweep.Files(output, svg, html, resume=resume)
-        return trees_sweep.run(wanted, files, threads, began, json=json)
-    wish = goals.wish(bytes_, case if compare else None, graph, asked)
-    chosen = choice.best(asked, kind, place, wish)
+        return trees_sweep.run(read, sizes, files, threads, every=every, json=json)
+    observed = Observed(progress_display.shown(), lambda warning: options.warn(warning, quiet=False))
+    if read.hybrid is not None:
+        both = tree_questions.found_hybrid(read)
+        if format_ != JSON:
+            return _write(_written(read, both, format_, svg), format_, output)
+        document = tree_questions.document(read, both, observed)
+        return hybrid_trees.show(read.graph, read.gpus, both, document, hybrid_trees.Files(svg, html), json=json)
+    from syncline.treegen import picture
+
+    found = tree_questions.found(read)
+    packing = found.chosen.packing
     if svg is not None:
-        trees_page.draw(svg, len(chosen_gpus), lambda: picture.svg(graph, asked, chosen.packing))
+        trees_page.draw(svg, len(read.gpus), lambda: picture.svg(read.graph, found.asked, packing))
     if format_ != JSON:
-        where = _Where(kind, size, machine, topology_file, gpus, asked, chosen.packing, wish.overhead_s)
-        return _write(where.text(graph, format_, bytes_), format_, output)
-    document = documents.of(graph, asked, chosen, wish)
-    if compare:
-        trees_compare.add(document, case, goals, graph, asked, chosen.packing)
-    document["cost"] = results.cost(time.monotonic() - began, [])
+        where = _Where.of(read, found.asked, packing, found.wish.overhead_s)
+        return _write(where.text(read.graph, format_, read.size_bytes), format_, output)
+    document = tree_questions.document(read, found, observed)
     _print(document, json=json)
     if html is not None:
-        trees_page.write(html, graph, asked, chosen.packing, document)
+        trees_page.write(html, read.graph, found.asked, packing, document)
     return 0
 
 
-def _format_problems(format_: str, output: Path | None, json: bool) -> list[Any]:
+def _format_problems(format_: str, output: Path | None, json: bool) -> list[Problem]:
     from syncline.errors import command_line
 
     if format_ not in FORMATS:
@@ -246,6 +211,12 @@ class _Where:
     asked: Question
     packed: Packing
     overhead_s: float
+
+    @classmethod
+    def of(cls, read: Read, asked: Question, packed: Packing, overhead_s: float) -> _Where:
+        """Trees on what was read."""
+        case = read.case
+        return cls(case.kind, case.size, case.machine, case.topology_file, case.gpus, asked, packed, overhead_s)
 
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
@@ -298,48 +269,13 @@ class _Where:
         return msccl_write.write(schedule) if format_ == MSCCL else mscclpp_write.write(schedule)
 
 
-@dataclass(frozen=True, slots=True)
-class _Hybrid:
-    """What is asked of trees over NVLinks and PCIe."""
-
-    graph: Graph
-    gpus: tuple[int, ...]
-    case: Case
-    given: hybrid_trees.Given
-    svg: Path | None
-    html: Path | None
-    compare: bool
-
-    def found(self, root: int, size: int, overhead_s: float | None) -> Hybrid:
-        """The trees. Of those that are compared, a slice costs what it costs at their endpoint, if nothing is said."""
-        from syncline.cli import trees_compare
-        from syncline.treegen import choice, question
-
-        if overhead_s is None and self.compare:
-            asked = question.asked(self.graph, self.gpus, "all")
-            overhead_s = trees_compare.slice_overhead_s(self.case.endpoint, self.graph, asked)
-        elif overhead_s is None:
-            overhead_s = choice.OVERHEAD_S
-        return self.given.trees(self.graph, self.gpus, self.case.kind, root, size, overhead_s)  # type: ignore[arg-type]
-
-    def show(self, found: Hybrid, began: float, *, json: bool) -> int:
-        """Prints them and writes what they are drawn into."""
-        from syncline.fabric import notation
-
-        cluster = None if self.case.machine is None else notation.parse(self.case.machine)
-        shown = hybrid_trees.Shown(self.svg, self.html, self.case if self.compare else None, cluster)
-        return hybrid_trees.show(self.graph, self.gpus, found, shown, began, json=json)
-
-    def written(self, found: Hybrid, format_: str) -> str:
-        """The plan as a file."""
-        case, part = self.case, found.nvlink
-        form = hybrid_trees.plan(self.graph, found, case.gpus, format_)
-        if self.svg is not None:
-            trees_page.draw(self.svg, len(self.gpus), lambda: hybrid_trees.picture(self.graph, found))
-        where = _Where(
-            case.kind, case.size, case.machine, case.topology_file, case.gpus, part.asked, part.packed, part.overhead_s
-        )
-        return where.written(form, format_)
+def _written(read: Read, found: Hybrid, format_: str, svg: Path | None) -> str:
+    """The plan of hybrid trees as a file, beside which they are drawn if that is asked for."""
+    form = hybrid_trees.plan(read.graph, found, read.case.gpus, format_)
+    if svg is not None:
+        trees_page.draw(svg, len(read.gpus), lambda: hybrid_trees.picture(read.graph, found))
+    part = found.nvlink
+    return _Where.of(read, part.asked, part.packed, part.overhead_s).written(form, format_)
 
 
 def _write(text: str, format_: str, output: Path | None) -> int:

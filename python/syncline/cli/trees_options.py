@@ -49,16 +49,13 @@ def typed() -> str:
 class Given:
     """What is given of these options, and of those that they exclude."""
 
-    compare: bool
-    backend: str | None
-    endpoint: str | None
     sweep: str | None
     sizes: str | None
     every: bool
     resume: bool
     threads: int | None
-    topology_file: str | None
     root: str | None
+    compare: bool
     plan_format: str | None
     """The format of a plan; None where no plan is written."""
     output: Path | None
@@ -67,32 +64,25 @@ class Given:
 
     def problems(self) -> list[Problem]:
         """What is wrong with their combination."""
-        from syncline import inputs
-        from syncline.cli import options, trees_compare
+        from syncline.cli import options
         from syncline.errors import command_line
 
         found = options.common_problems(threads=self.threads)
         if self.sweep not in (None, ALLOCATIONS):
             found += command_line("--sweep", self.sweep, "this is nothing to sweep over", ALLOCATIONS).problems
-        for flag, value, needs in (
-            ("--backend", self.backend, None if self.compare else "--compare"),
-            ("--endpoint", self.endpoint, None if self.compare else "--compare"),
-            ("--sizes", self.sizes, None if self.sweep else "--sweep allocations"),
-            ("--every", self.every or None, None if self.sweep else "--sweep allocations"),
-            ("--resume", self.resume or None, None if self.sweep else "--sweep allocations"),
-            ("--threads", self.threads, None if self.sweep else "--sweep allocations"),
+        for flag, value in (
+            ("--sizes", self.sizes),
+            ("--every", self.every or None),
+            ("--resume", self.resume or None),
+            ("--threads", self.threads),
         ):
-            if value is not None and needs is not None:
-                message = f"this has no meaning without {needs}"
-                found += command_line(flag, None if value is True else value, message, f"{needs} beside it").problems
-        if self.compare:
-            found += trees_compare.problems(self.backend, self.endpoint)
-            if self.topology_file is not None and inputs.given(self.topology_file) == inputs.STANDARD_INPUT:
-                message = "a comparison reads the file once for every schedule, and standard input ends"
-                found += command_line("--topology-file", self.topology_file, message, "the name of a file").problems
-            if self.plan_format is not None:
-                message = "a plan is no comparison"
-                found += command_line("--compare", None, message, "--format json, or no --compare").problems
+            if value is not None and not self.sweep:
+                message = "this has no meaning without --sweep allocations"
+                given = None if value is True else value
+                found += command_line(flag, given, message, "--sweep allocations beside it").problems
+        if self.compare and self.plan_format is not None:
+            message = "a plan is no comparison"
+            found += command_line("--compare", None, message, "--format json, or no --compare").problems
         if self.sweep is not None and self.root is not None:
             message = "in a sweep, the root is the first GPU of every allocation"
             found += command_line("--root", self.root, message, "no --root").problems

@@ -87,8 +87,15 @@ def by_name(name: str) -> ModelFile:
 
 def read(text: str, file: str) -> ModelFile:
     """The model in the text of a file. Raises [`InputError`] with all that is wrong with it."""
+    return of_tree(document.read(text, file), text.encode())
+
+
+def of_tree(node: Node, content: bytes) -> ModelFile:
+    """The model that a tree of values describes; `content` is what it was read from. Raises [`InputError`] with all
+    that is wrong with it.
+    """
     reader = _Reader()
-    found = reader.file(document.read(text, file), text.encode())
+    found = reader.file(node, content)
     if reader.problems or found is None:
         raise InputError(reader.problems)
     return found

@@ -38,8 +38,8 @@ class Kept:
             for leftover in self.folder.glob(f"{_STAGED}*"):
                 shutil.rmtree(leftover, ignore_errors=True)
             tempfile.TemporaryFile(dir=self.folder).close()
-        except OSError as error:
-            message = f"this folder cannot be written to: {error.strerror}"
+        except (OSError, ValueError) as error:  # ValueError: the name has zeros in it
+            message = f"this folder cannot be written to: {getattr(error, 'strerror', None) or error}"
             raise command_line("--keep", str(self.folder), message, "a folder, which is made if need be") from None
 
     def has(self, key: str) -> bool:

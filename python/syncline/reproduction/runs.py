@@ -9,15 +9,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from syncline import document, engine, estimate, studies
+from syncline import cancelling, document, engine, estimate, studies
 from syncline.document import Node
 from syncline.engine import Result
 from syncline.errors import InputError, SimulationFailedError
 from syncline.reproduction.kept import Kept
 from syncline.schema.load import Changes, Study, Variant, load_changed
 from syncline.schema.merge import parse_override
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
 
 READ: Final = ("links", "phases", "layers", "collectives", "transport")
 """The tables that claims read; the others would only fill the memory."""
@@ -40,6 +43,10 @@ class Runs:
     """The seed of random numbers."""
     kept: Kept | None = None
     """Simulations of earlier processes, and where those of this one are kept."""
+    memory_limit: int | None = None
+    """Bytes that a simulation may take, if that is not for the process to say."""
+    cancel: Cancellation | None = None
+    """What ends simulations before they are finished."""
     _variants: dict[Run, Variant] = field(default_factory=dict)
     _results: dict[str, Result] = field(default_factory=dict)
     _locks: dict[str, threading.Lock] = field(default_factory=dict)
@@ -62,7 +69,10 @@ class Runs:
         return [change for change in self._changes if change not in self._applied]
 
     def result(self, run: Run) -> Result:
-        """What the simulation returns; waits if another thread is at it."""
+        """What the simulation returns; waits if another thread is at it. Raises [`CancelledError`] when `cancel` is
+        called.
+        """
+        cancelling.check(self.cancel)
         variant = self.variant(run)
         key = json.dumps([variant.seed, engine.specification(variant.experiment, variant.astra_text)])
         with self._lock:
@@ -76,7 +86,8 @@ class Runs:
         """The experiment of a run."""
         run = dataclasses.replace(run, settings=(*run.settings, *self._changes_of(run.variant)))
         if run not in self._variants:
-            self._variants[run] = load_study(run).seeded(self.seed).variants[0]
+            study = load_study(run).seeded(self.seed).limited(self.memory_limit).ended_by(self.cancel)
+            self._variants[run] = study.variants[0]
         return self._variants[run]
 
     def finished(self) -> list[Result]:

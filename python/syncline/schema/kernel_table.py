@@ -1,6 +1,7 @@
 """Tables of measured kernels, as `syncline measure` writes them, for the compute model `table`.
 
-A row is a kernel (`syncline.measure.shapes`). The engine is told of products by shape, and of other kernels by bytes:
+A row is a kernel (`syncline.measurements.shapes`). The engine is told of products by shape, and of other kernels by
+bytes:
 
 * Fused attention is what the engine takes it for (`crates/workload/src/transformer.rs`): one product of queries and
   keys whose sums are as long as those of all its products together, of half of the keys if it is causal.
@@ -21,7 +22,7 @@ from statistics import median
 from typing import Final
 
 from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
-from syncline.measure.shapes import COLUMNS, FORWARD, IMAGES, KINDS, MOST, WIDTHS, Kernel, legal
+from syncline.measurements.shapes import COLUMNS, FORWARD, IMAGES, KINDS, MOST, WIDTHS, Kernel, legal
 
 MAX_BYTES: Final = 64 * 2**20
 NEEDED: Final = ("kind", "direction", "m", "k", "n", "count", "groups", "dtype", "bytes", "time_s")

@@ -53,14 +53,21 @@ def simulate(
 
 
 def carry_out(
-    work: Work, tasks: Sequence[Task], threads: int | None = None, *, cancel: Cancellation | None = None
+    work: Work,
+    tasks: Sequence[Task],
+    threads: int | None = None,
+    *,
+    cancel: Cancellation | None = None,
+    to_end: bool = False,
 ) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
-    """The same for what a function makes of each task."""
+    """The same for what a function makes of each task; `to_end` is that of [`runner.concurrently`] where this process
+    carries it out.
+    """
     cancelling.check(cancel)
     count = min(threads or os.cpu_count() or 1, len(tasks))
     if count <= 1:
         one_by_one = [(key, partial(_one, work, key, given)) for key, given in tasks]
-        yield from runner.concurrently(one_by_one, 1, cancel=cancel)
+        yield from runner.concurrently(one_by_one, 1, cancel=cancel, to_end=to_end)
     else:
         yield from _Pool(work, tasks, count, cancel).outcomes()
 

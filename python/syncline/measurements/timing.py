@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from syncline.measure.operations import Operation, Tensors, UnsupportedError, operation
-from syncline.measure.shapes import Kernel, Measured
+from syncline.measurements.operations import Operation, Tensors, UnsupportedError, operation
+from syncline.measurements.shapes import Kernel, Measured
 
 MOST_SETS: Final = 64
 MOST_CALLS: Final = 512

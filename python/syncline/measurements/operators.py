@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from syncline.measure.shapes import BACKWARD, FORWARD, IMAGES, KINDS, Kernel
+from syncline.measurements.shapes import BACKWARD, FORWARD, IMAGES, KINDS, Kernel
 from syncline.models.model import Model, Operator
 
 Sizes = Mapping[str, int]

@@ -1,4 +1,4 @@
-"""`python -m syncline.measure.kernels SHAPES.json --out table.csv`: times kernels where only PyTorch is installed.
+"""`python -m syncline.measurements.kernels SHAPES.json --out table.csv`: times kernels where only PyTorch is installed.
 
 Needs PyTorch and the standard library. What is measured is what launches and copies cost (`--launch`), what files of
 shapes list (`syncline measure --shapes` writes one), and a grid of products (`--grid`), in this order. A row is written
@@ -12,14 +12,15 @@ import importlib
 import os
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from syncline.measure import grid
-from syncline.measure.operations import UnsupportedError
-from syncline.measure.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
-from syncline.measure.timing import Clock
+from syncline.measurements import grid
+from syncline.measurements.operations import UnsupportedError
+from syncline.measurements.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
+from syncline.measurements.timing import Clock
 
 DEVICES: Final = ("auto", "cpu", "cuda")
 MISSING: Final = "PyTorch is not installed: measurements need it (see pytorch.org, 'Get Started')"
@@ -32,8 +33,23 @@ class UnusableError(Exception):
     """There is no PyTorch, or it has no such device."""
 
 
-def clock(device: str, seed: int) -> Clock:
-    """A clock on a device; `auto` is a GPU if there is one. Raises [`UnusableError`]."""
+Warn = Callable[[str], None]
+"""Hears what there is to know of what is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    """Who hears of what is measured; standard error, where nobody is named. An exception of theirs ends it."""
+
+    warn: Warn | None = None
+    heard: Callable[[int, bool], None] | None = None
+    """Hears how many kernels are done with, and whether it is over."""
+
+
+def clock(device: str, seed: int, warn: Warn | None = None) -> Clock:
+    """A clock on a device; `auto` is a GPU if there is one. `warn` hears what is said on standard error otherwise.
+    Raises [`UnusableError`].
+    """
     try:
         torch = importlib.import_module("torch")
     except ImportError:
@@ -43,16 +59,16 @@ def clock(device: str, seed: int) -> Clock:
         raise UnusableError("PyTorch finds no GPU with CUDA; accepted: cpu")
     torch.manual_seed(seed)
     if device == "cpu" or not is_there:
-        _warn_if_busy(torch.get_num_threads())
+        _warn_if_busy(torch.get_num_threads(), warn or _say)
     return Clock(torch, "cuda" if device != "cpu" and is_there else "cpu")
 
 
-def _warn_if_busy(threads: int) -> None:
+def _warn_if_busy(threads: int, warn: Warn) -> None:
     """Says that times will be too long, where other programs leave too few processors for so many threads."""
     processors = _processors()
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0  # not on Windows
     if load + threads > processors + SPARE_LOAD:
-        _say(
+        warn(
             f"other programs are busy (a load of {load:.1f} on {processors} processors), for which PyTorch with its "
             f"threads ({threads}) will wait: times come out too long; measure when the machine is idle, and with fewer "
             "threads than processors (OMP_NUM_THREADS in the environment)"
@@ -64,29 +80,47 @@ def _processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def measure(on: Clock, kernels: Sequence[Kernel], table: Table, seconds: float | None) -> list[Measured]:
-    """Measures kernels one by one until the time is up, and says on standard error what it had to leave out."""
+def measure(
+    on: Clock, kernels: Sequence[Kernel], table: Table, seconds: float | None, observer: Observer | None = None
+) -> list[Measured]:
+    """Measures kernels one by one until the time is up, and says what it had to leave out, and how far it is."""
+    observer = observer or Observer()
     began = time.monotonic()
+    warn, heard = observer.warn or _say, observer.heard or _count(len(kernels))
     found: list[Measured] = []
     for index, kernel in enumerate(kernels):
         if seconds is not None and time.monotonic() - began > seconds:
-            _say(f"the time is up: {len(kernels) - index} of {len(kernels)} kernels are not measured")
+            warn(f"the time is up: {len(kernels) - index} of {len(kernels)} kernels are not measured")
             break
-        try:
-            row = on.measure(kernel)
-        except UnsupportedError as error:
-            _say(f"{_named(kernel)} is not measured: {error}")
-            continue
-        except (RuntimeError, TypeError, NotImplementedError) as error:
-            _say(f"{_named(kernel)} is not measured: {str(error).strip().splitlines()[0]}")
-            continue
-        found.append(row)
-        table.add(row)
-        if sys.stderr.isatty():
-            print(f"\r{index + 1} of {len(kernels)}", end="", file=sys.stderr, flush=True)
-    if sys.stderr.isatty() and kernels:
-        print(file=sys.stderr)
+        row = _measured(on, kernel, warn)
+        if row is not None:
+            found.append(row)
+            table.add(row)
+        heard(index + 1, False)
+    heard(len(kernels), True)
     return found
+
+
+def _measured(on: Clock, kernel: Kernel, warn: Warn) -> Measured | None:
+    """The time of a kernel; nothing where it cannot be measured."""
+    try:
+        return on.measure(kernel)
+    except UnsupportedError as error:
+        warn(f"{_named(kernel)} is not measured: {error}")
+    except (RuntimeError, TypeError, NotImplementedError) as error:
+        warn(f"{_named(kernel)} is not measured: {str(error).strip().splitlines()[0]}")
+    return None
+
+
+def _count(kernels: int) -> Callable[[int, bool], None]:
+    """Counts kernels on a terminal."""
+
+    def heard(done: int, is_over: bool) -> None:
+        if sys.stderr.isatty() and kernels:
+            text = "\n" if is_over else f"\r{done} of {kernels}"
+            print(text, end="", file=sys.stderr, flush=True)
+
+    return heard
 
 
 def _say(text: str) -> None:
@@ -115,7 +149,7 @@ def shapes(path: Path) -> list[Kernel]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m syncline.measure.kernels", description=(__doc__ or "").split("\n\n")[1]
+        prog="python -m syncline.measurements.kernels", description=(__doc__ or "").split("\n\n")[1]
     )
     parser.add_argument("shapes", nargs="*", type=Path, metavar="SHAPES.json", help="files of shapes")
     parser.add_argument("--out", type=Path, required=True, metavar="TABLE.csv", help="the table to write")

@@ -1,4 +1,4 @@
-"""`python -m syncline.measure.fit TABLE.csv --gpu h200`: fits the constants of tiles and waves to a few products.
+"""`python -m syncline.measurements.fit TABLE.csv --gpu h200`: fits the constants of tiles and waves to a few products.
 
 Prints them as a section of an experiment, with the errors on products that were held out. The fit is a random search
 with a seed: steps shrink, and what is worse is forgotten. Its measure is the mean absolute logarithm of the ratio of
@@ -20,7 +20,7 @@ from typing import Any, Final
 from syncline import inputs
 from syncline.errors import InputError, command_line, did_you_mean, one_of
 from syncline.fabric.gpus import GPUS, WIDTHS, Gpu
-from syncline.measure.shapes import Kernel
+from syncline.measurements.shapes import Kernel
 from syncline.models import times
 from syncline.models.demands import Gemm
 from syncline.models.demands import Kernel as Demand
@@ -157,7 +157,7 @@ def fitted(rows: Sequence[Row], gpu: Gpu, precision: str, seeds: Iterable[int] =
 def main(given: Iterable[str] | None = None) -> int:
     """Fits, and prints what was found; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m syncline.measure.fit", description=(__doc__ or "").split("\n\n")[1]
+        prog="python -m syncline.measurements.fit", description=(__doc__ or "").split("\n\n")[1]
     )
     parser.add_argument("table", help="a table that syncline measure has written, with the full grid")
     parser.add_argument("--gpu", required=True, help="the GPU that was measured, as npu.gpu names it")
