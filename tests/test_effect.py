@@ -346,6 +346,7 @@ def experiments(rotated: bool) -> Iterator[tuple[str, Variant]]:
     """Experiments of all kinds that the engine carries out; `rotated` ones have pairs of kinds that no other one has,
     as long as there are any that take no long simulations.
     """
+    yield from ((text, loaded(text).variants[0]) for text in MORE)
     met: set[tuple[Any, Any]] = set()
     for workload, endpoint in itertools.product(WORKLOADS, WAYS):
         for backends in [registry.BACKENDS] if rotated else [(backend,) for backend in registry.BACKENDS]:
@@ -362,8 +363,6 @@ def experiments(rotated: bool) -> Iterator[tuple[str, Variant]]:
                 met.update(itertools.combinations(kind, 2))
                 yield text, variant
                 break
-    for text in MORE:
-        yield text, loaded(text).variants[0]
 
 
 @pytest.fixture(autouse=True)
