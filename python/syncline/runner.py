@@ -1,12 +1,13 @@
 """Runs the variants of a study, several at once: the engine releases the interpreter lock.
 
 Outcomes are handed to the caller as they come. On Ctrl-C the caller is told at once. Simulations that are under way
-are told to end through their monitors; one that is still being set up hears of it at its first event, so they live on
-threads that do not keep the process.
+are told to end through their monitors; one that is still being set up hears of it at its first event.
+A program that ends meanwhile waits for that; an interrupted command does not.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import queue
 import threading
@@ -159,15 +160,14 @@ def concurrently(
     cancel: Cancellation | None = None,
     monitors: Sequence[_core.Monitor] = (),
     expected: Sequence[int | None] | None = None,
-    to_end: bool = False,
 ) -> Iterator[T]:
     """What the named tasks return, as they end; `watch` hears how far they are. An exception of a task is raised here,
     and so are one of `watch`, and [`CancelledError`] when `cancel` is called.
 
     `monitors` are those of the simulations that the tasks are, which are ended where this is left before they are
-    finished; `expected` has the events of each, as far as they are known. With `to_end`, tasks that are under way when
-    `cancel` is called are waited for. That is for tasks that ask `cancel` themselves and read experiments: a process
-    that ends while another thread reads one is aborted, because Python ends that thread inside of native code.
+    finished; `expected` has the events of each, as far as they are known. A task that is under way then goes on on its
+    thread, and the process waits for it when it ends: Python would end that thread inside of native code, which aborts
+    the process.
     """
     cancelling.check(cancel)
     pending: queue.SimpleQueue[tuple[str, Callable[[], T]]] = queue.SimpleQueue()
@@ -195,15 +195,12 @@ def concurrently(
                 left -= 1
                 progress.finished(name)
                 yield cast("T", value)
-        except CancelledError:
-            _drain(pending)
-            for worker in workers if to_end else ():
-                worker.join()
-            raise
         finally:
             _drain(pending)
             for monitor in monitors:
                 monitor.cancel()
+            for worker in workers if left else ():
+                atexit.register(worker.join)
 
 
 def _work(

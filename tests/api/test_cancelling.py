@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -175,18 +177,30 @@ def test_an_interrupt_ends_simulations() -> None:
     assert monitors[0].cancelled
 
 
-@pytest.mark.parametrize("to_end", [True, False])
-def test_tasks_that_are_under_way_are_waited_for_if_that_is_asked(to_end: bool) -> None:
-    cancel, released, ended = syncline.Cancellation(), threading.Event(), threading.Event()
+def test_a_process_that_ends_waits_for_what_is_under_way(tmp_path: Path) -> None:
+    """Python would end the thread, which is fatal inside of native code."""
+    script = tmp_path / "cancelled.py"
+    script.write_text(CANCELLED)
+    ended = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", "cancelled\nended\n")
 
-    def task() -> None:
-        cancel.cancel()
-        released.wait(60)
-        ended.set()
 
-    if to_end:  # the task goes on while its end is waited for
-        threading.Timer(0.5, released.set).start()
-    with pytest.raises(syncline.CancelledError):
-        list(runner.concurrently([("task", task)], 1, cancel=cancel, to_end=to_end))
-    assert ended.is_set() == to_end
-    released.set()
+CANCELLED = """
+import time
+import syncline
+from syncline import runner
+
+cancel = syncline.Cancellation()
+
+
+def task():
+    cancel.cancel()
+    time.sleep(0.5)
+    print("ended")
+
+
+try:
+    list(runner.concurrently([("task", task)], 1, cancel=cancel))
+except syncline.CancelledError:
+    print("cancelled", flush=True)
+"""

@@ -288,7 +288,7 @@ def run(
     warning = estimate.warning_of_many("the claims", takes, threads)
     if warning is not None and warn is not None:
         warn(warning)
-    for _ in runner.concurrently(work(runs, confirming), threads, watch, cancel=cancel, to_end=True):
+    for _ in runner.concurrently(work(runs, confirming), threads, watch, cancel=cancel):
         pass
     findings = sources.findings(asked.claims, runs)
     found = [varied.table(experiment, runs) for experiment in asked.experiments]

@@ -278,7 +278,7 @@ def _entries(
         with SweepProgress(
             weights, already, quiet=quiet, what="allocations", watch=observed.watch, names=names
         ) as seen:
-            keep(pool.carry_out(row_of, tasks, threads, cancel=cancel, to_end=True), names, entries, journal, seen)
+            keep(pool.carry_out(row_of, tasks, threads, cancel=cancel), names, entries, journal, seen)
     except (KeyboardInterrupt, CancelledError):
         return entries, True
     return entries, False

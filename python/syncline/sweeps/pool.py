@@ -53,21 +53,14 @@ def simulate(
 
 
 def carry_out(
-    work: Work,
-    tasks: Sequence[Task],
-    threads: int | None = None,
-    *,
-    cancel: Cancellation | None = None,
-    to_end: bool = False,
+    work: Work, tasks: Sequence[Task], threads: int | None = None, *, cancel: Cancellation | None = None
 ) -> Generator[tuple[str, Entry | WorkerDiedError], None, None]:
-    """The same for what a function makes of each task; `to_end` is that of [`runner.concurrently`] where this process
-    carries it out.
-    """
+    """The same for what a function makes of each task."""
     cancelling.check(cancel)
     count = min(threads or os.cpu_count() or 1, len(tasks))
     if count <= 1:
         one_by_one = [(key, partial(_one, work, key, given)) for key, given in tasks]
-        yield from runner.concurrently(one_by_one, 1, cancel=cancel, to_end=to_end)
+        yield from runner.concurrently(one_by_one, 1, cancel=cancel)
     else:
         yield from _Pool(work, tasks, count, cancel).outcomes()
 
