@@ -132,7 +132,7 @@ tools:
 # Order-only: the tools are checked every time, which makes nothing out of date.
 $(VENV)/.packages: requirements.txt | tools
 	$(PYTHON) -m venv $(VENV) || { echo "The venv module is missing (Debian: apt install python3-venv)." >&2; exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-compile -r requirements.txt
 	@touch $@
 
 # The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale. How it
