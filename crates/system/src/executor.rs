@@ -151,7 +151,13 @@ pub struct Executor {
 
 impl Executor {
     /// An executor of some graphs, where `classes` says of each NPU which class it is of.
-    pub fn new(graphs: Graphs, computers: Computers, classes: &[ClassId], window: Resolution, traced: &[NodeId]) -> Executor {
+    pub fn new(
+        graphs: Graphs,
+        computers: Computers,
+        classes: &[ClassId],
+        window: Resolution,
+        traced: &[NodeId],
+    ) -> Executor {
         let by_layer = vec![0; graphs.source().layers().len()];
         let mut streams = Vec::new();
         let npu = |&class: &ClassId| {

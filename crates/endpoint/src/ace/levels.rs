@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_filling_has_means_and_peaks_of_every_window() {
-        let mut fillings = Fillings::new(2, Ps(10));
+        let mut fillings = Fillings::new(2, Ps(10).into());
         fillings.set(Ps(0), &[4, 0]);
         fillings.set(Ps(12), &[4, 7]);
         fillings.set(Ps(12), &[4, 2]); // seven for no time
