@@ -75,7 +75,7 @@ fn configurations_that_could_not_move_are_refused() {
     let build = |config| Packet::new(torus(&[(4, 1, 1)]), config).map(|_| ()).unwrap_err();
     let config = PacketConfig::DEFAULT;
     assert_eq!(build(PacketConfig { packet: Bytes::ZERO, ..config }), PacketError::EmptyPackets);
-    assert_eq!(build(PacketConfig { window: Ps::ZERO, ..config }), PacketError::EmptyWindows);
+    assert_eq!(build(PacketConfig { window: Ps::ZERO.into(), ..config }), PacketError::EmptyWindows);
     for (rule, packets) in [(DeadlockRule::Bubble, 1), (DeadlockRule::Dateline, 1), (DeadlockRule::None, 0)] {
         let error = build(PacketConfig { rule, buffer: Some(packets), ..config });
         assert_eq!(error, PacketError::SmallBuffer { packets, rule });

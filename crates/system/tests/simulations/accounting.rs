@@ -81,3 +81,22 @@ fn windows_add_up() {
     let total = busy.iter().sum::<i64>() as f64;
     assert!((from_windows / total - 1.0).abs() < 1e-9, "{from_windows} against {total}");
 }
+
+#[test]
+fn a_run_that_decides_on_its_windows_has_some_hundreds_of_them() {
+    for bytes in [2 << 10, 50_000, 2 << 20] {
+        let mut spec = all_reduce(ace_torus([4, 4, 2]), baseline(), bytes);
+        let given = run(&spec);
+        spec.output.window_ps = None;
+        let results = run(&spec);
+        assert_eq!(results.summary.total_ps, given.summary.total_ps, "windows change nothing");
+        let windows = results.tables.iter().find(|t| t.name == "windows").expect("a table");
+        let (Some(Values::Int(starts)), Some(Values::Float(share))) =
+            (windows.values("start_ps"), windows.values("links"))
+        else {
+            panic!("starts are integers, shares are not")
+        };
+        assert!((200..=400).contains(&starts.len()), "{bytes} bytes: {} windows", starts.len());
+        assert!(share.iter().any(|&s| s > 0.0));
+    }
+}
