@@ -14,24 +14,47 @@ pub struct Wait {
 /// Windows that are kept at most, of one quantity: enough for 100 ms in windows of 0.8 us.
 pub const MAX_WINDOWS: usize = 1 << 17;
 
-/// How finely windows divide a run: their length, which doubles when there would be more than `most` of them, so that a
-/// long run never takes more memory than a run of that many.
+/// How finely windows divide a run: their length, which doubles when there would be too many, so that a long run never
+/// takes more memory than a run of that many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
     /// The length of a window, which must be positive.
     pub window: Ps,
-    /// Windows that are kept at most, of one quantity; at least 1.
-    pub most: usize,
+    /// Windows that are kept at most, of one quantity, as long as they are short; at least 1.
+    most: usize,
+    /// The length from which on they are not: then [`MAX_WINDOWS`] are kept.
+    short: Ps,
 }
 
 impl Resolution {
-    /// Windows that a run decides on: of a nanosecond, of which long runs join as many as they must.
-    pub const OF_THE_RUN: Resolution = Resolution { window: Ps(1_000), most: 1 << 12 };
+    /// Windows that a run decides on: thousands in a short run, and of 0.8 us in a long one.
+    pub const OF_THE_RUN: Resolution = Resolution { window: Ps(784), most: 1 << 12, short: Ps(784 << 10) };
+
+    /// Windows of a length, doubled when there would be more than [`MAX_WINDOWS`] of them.
+    pub const fn of(window: Ps) -> Resolution {
+        Resolution { window, most: MAX_WINDOWS, short: window }
+    }
+
+    /// The windows of a length that are kept at most.
+    fn most(self, length: u64) -> usize {
+        if length < self.short.0 { self.most } else { MAX_WINDOWS }
+    }
+
+    /// The length of windows that cover a run of `end`: `length`, doubled until there are few enough for a table, which
+    /// has `most` short ones at most.
+    pub fn covering(self, length: Ps, end: Ps, most: usize) -> Ps {
+        let table = Resolution { most: most.min(self.most), ..self };
+        let mut covering = length;
+        while end.0.div_ceil(covering.0) > table.most(covering.0) as u64 {
+            covering = covering.times(2);
+        }
+        covering
+    }
 }
 
 impl From<Ps> for Resolution {
     fn from(window: Ps) -> Resolution {
-        Resolution { window, most: MAX_WINDOWS }
+        Resolution::of(window)
     }
 }
 
@@ -41,16 +64,16 @@ impl From<Ps> for Resolution {
 #[derive(Clone, Debug)]
 pub struct Windows {
     length: u64,
-    most: usize,
+    resolution: Resolution,
     busy: Vec<u128>,
 }
 
 impl Windows {
     /// Windows of a resolution, or of a length.
     pub fn new(resolution: impl Into<Resolution>) -> Windows {
-        let Resolution { window, most } = resolution.into();
-        assert!(window.0 > 0, "a window must be longer than zero");
-        Windows { length: window.0, most, busy: Vec::new() }
+        let resolution = resolution.into();
+        assert!(resolution.window.0 > 0, "a window must be longer than zero");
+        Windows { length: resolution.window.0, resolution, busy: Vec::new() }
     }
 
     /// Adds a busy interval; intervals may overlap and come in any order.
@@ -72,7 +95,7 @@ impl Windows {
     #[inline]
     fn reach(&mut self, to: Ps) -> usize {
         let mut last = ((to.0 - 1) / self.length) as usize;
-        while last >= self.most {
+        while last >= self.resolution.most(self.length) {
             self.coarsen();
             last = ((to.0 - 1) / self.length) as usize;
         }
@@ -166,29 +189,20 @@ impl Windows {
     }
 }
 
-/// The length of windows that cover a run of `end`: `length`, doubled until there are `most` at most.
-pub fn covering(length: Ps, end: Ps, most: usize) -> Ps {
-    let mut covering = length;
-    while end.0.div_ceil(covering.0) > most as u64 {
-        covering = covering.times(2);
-    }
-    covering
-}
-
 /// The most that a level over time reached in each window of equal length; joined like [`Windows`].
 #[derive(Clone, Debug)]
 pub struct Peaks {
     length: u64,
-    windows: usize,
+    resolution: Resolution,
     most: Vec<u64>,
 }
 
 impl Peaks {
     /// Peaks of a level of zero, in windows of a resolution, or of a length.
     pub fn new(resolution: impl Into<Resolution>) -> Peaks {
-        let Resolution { window, most } = resolution.into();
-        assert!(window.0 > 0, "a window must be longer than zero");
-        Peaks { length: window.0, windows: most, most: Vec::new() }
+        let resolution = resolution.into();
+        assert!(resolution.window.0 > 0, "a window must be longer than zero");
+        Peaks { length: resolution.window.0, resolution, most: Vec::new() }
     }
 
     /// The level is `level` from `from` to `to`, both included: one that lasts for no time counts.
@@ -197,7 +211,7 @@ impl Peaks {
         if level == 0 {
             return;
         }
-        while to.0 / self.length >= self.windows as u64 {
+        while to.0 / self.length >= self.resolution.most(self.length) as u64 {
             self.coarsen();
         }
         let (first, last) = ((from.0 / self.length) as usize, (to.0 / self.length) as usize);
@@ -285,7 +299,15 @@ mod tests {
 
     #[test]
     fn a_run_decides_on_its_windows() {
-        for (end, length) in [(1, 1_000), (4_096_000, 1_000), (4_096_001, 2_000), (u64::MAX, 1_000 << 43)] {
+        let last = 784 << 10;
+        for (end, length) in [
+            (1, 784),
+            (784 << 12, 784),
+            ((784 << 12) + 1, 784 * 2),
+            (last << 12, last),
+            (last << 17, last),
+            (last << 18, last * 2),
+        ] {
             let (mut w, mut peaks) = (Windows::new(Resolution::OF_THE_RUN), Peaks::new(Resolution::OF_THE_RUN));
             w.add(Ps(0), Ps(end));
             peaks.hold(Ps(0), Ps(end - 1), 1);
@@ -307,10 +329,13 @@ mod tests {
 
     #[test]
     fn a_run_is_covered_by_so_many_windows_whatever_its_time() {
-        assert_eq!(covering(Ps(10), Ps(10 << 17), MAX_WINDOWS), Ps(10));
-        assert_eq!(covering(Ps(10), Ps((10 << 17) + 1), MAX_WINDOWS), Ps(20));
-        assert!(Ps::MAX.0.div_ceil(covering(Ps(1), Ps::MAX, MAX_WINDOWS).0) <= MAX_WINDOWS as u64);
-        assert_eq!(covering(Ps(1), Ps(1_000), 200), Ps(8));
+        let covering = |length, end| Resolution::of(Ps(length)).covering(Ps(length), end, MAX_WINDOWS).0;
+        assert_eq!(covering(10, Ps(10 << 17)), 10);
+        assert_eq!(covering(10, Ps((10 << 17) + 1)), 20);
+        assert!(Ps::MAX.0.div_ceil(covering(1, Ps::MAX)) <= MAX_WINDOWS as u64);
+        for (end, length) in [(784 * 400, 784), (784 * 401, 784 * 2), (784 << 20, 784 << 10), (784 << 28, 784 << 11)] {
+            assert_eq!(Resolution::OF_THE_RUN.covering(Ps(784), Ps(end), 400), Ps(length), "{end}");
+        }
     }
 
     #[test]

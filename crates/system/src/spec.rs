@@ -29,7 +29,6 @@ pub(crate) use plan::refusals;
 
 use crate::errors::RunError;
 use serde::Deserialize;
-use syncline_core::stats::MAX_WINDOWS;
 use syncline_core::{Ps, Refusal, Resolution};
 
 /// One simulation.
@@ -495,7 +494,7 @@ pub enum LanesSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OutputSpec {
-    /// Length of a utilisation window; if it is not said, one that makes some hundreds of windows of the run.
+    /// Length of a utilisation window; if it is not said, one that makes some hundreds of windows of a short run.
     #[serde(default)]
     pub window_ps: Option<u64>,
     /// NPUs whose slices are traced (by number); empty for no trace.
@@ -507,17 +506,9 @@ pub struct OutputSpec {
     pub steady: bool,
 }
 
-/// Windows of a run that decides on them, at most; half of it at least.
-const WINDOWS: usize = 400;
-
 impl OutputSpec {
     /// How finely utilisation is recorded.
     pub fn resolution(&self) -> Resolution {
         self.window_ps.map_or(Resolution::OF_THE_RUN, |length| Ps(length).into())
-    }
-
-    /// Windows of the tables, at most.
-    pub fn most_windows(&self) -> usize {
-        if self.window_ps.is_some() { MAX_WINDOWS } else { WINDOWS }
     }
 }

@@ -222,8 +222,8 @@ class Output(Section):
     """What is recorded."""
 
     window: Time | None = None
-    """Length of the windows for which utilisation is recorded, doubled in long runs; if it is not given, one that
-    divides the run into 200 to 400 windows."""
+    """Length of the windows for which utilisation is recorded, doubled in long runs. If it is not given, a run has 200
+    to 400 windows, and a long one windows of 0.8 us."""
     trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = Field(default=[0])
     """NPUs whose activity is traced."""
     trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000

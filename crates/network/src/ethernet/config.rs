@@ -6,7 +6,6 @@ use super::roce::RoceConfig;
 use super::switching::SwitchingConfig;
 use super::tcp::TcpConfig;
 use std::num::NonZeroU32;
-use syncline_core::stats::MAX_WINDOWS;
 use syncline_core::{NodeId, PortId, Ps, Resolution};
 
 /// Which of several equally good ways frames take. Acknowledgements go back over the links that the first frame of their
@@ -83,6 +82,6 @@ impl EthernetConfig {
         background: Vec::new(),
         captured: Vec::new(),
         seed: 0,
-        window: Resolution { window: Ps(1_000_000), most: MAX_WINDOWS },
+        window: Resolution::of(Ps(1_000_000)),
     };
 }

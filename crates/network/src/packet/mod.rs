@@ -128,7 +128,6 @@ use crate::usage::LinkUsage;
 use backlog::Backlog;
 use loopback::Loopback;
 use port::{Link, LinkId};
-use syncline_core::stats::MAX_WINDOWS;
 use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Refusal, Resolution, Schedule, Wait};
 use syncline_topology::{Fabric, Paths, all_links};
 
@@ -175,7 +174,7 @@ impl PacketConfig {
         in_rounds: false,
         by_precedence: false,
         sorted: false,
-        window: Resolution { window: Ps(1_000_000), most: MAX_WINDOWS },
+        window: Resolution::of(Ps(1_000_000)),
     };
 
     /// Whether packets can move.

@@ -4,7 +4,7 @@ use super::{View, share};
 use crate::endpoints::EndpointEvent;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
-use syncline_core::{Peaks, Ps, Windows, stats};
+use syncline_core::{Peaks, Ps, Windows};
 use syncline_endpoint::Endpoint;
 use syncline_endpoint::api::Occupancy;
 use syncline_network::Network;
@@ -63,6 +63,9 @@ syncline_core::table! {
     }
 }
 
+/// Windows of a run that decides on them, at most, as long as they are short ([`syncline_core::Resolution`]).
+const WINDOWS: usize = 400;
+
 /// Windows of one length from the beginning of a run to its end.
 #[derive(Clone, Copy)]
 struct Grid {
@@ -114,9 +117,9 @@ where
         let lengths = parts.flat_map(|(held, most)| [held.length(), most.length()]);
         let all = lengths.chain(levels.chain([compute]).chain(of_links).map(Windows::length));
         // A long run joins windows, whether or not anything is busy late in it; the tables have one length for all.
-        let output = &self.spec.output;
-        let longest = all.max().unwrap_or(output.resolution().window);
-        Grid { end: self.outcome.end.0, length: stats::covering(longest, self.outcome.end, output.most_windows()) }
+        let resolution = self.spec.output.resolution();
+        let longest = all.max().unwrap_or(resolution.window);
+        Grid { end: self.outcome.end.0, length: resolution.covering(longest, self.outcome.end, WINDOWS) }
     }
 
     /// Busy shares and levels.
