@@ -52,7 +52,7 @@ def test_is_compared_and_explained(version: str, tmp_path: Path, syncline_comman
     ended = syncline_command("explain", run, "--no-what-if")
     assert ended.status == 2
     assert "the experiment of this run is missing, without which it cannot be explained" in ended.err
-    ended = syncline_command("report", complete, run)
+    ended = syncline_command("report", complete, run, "-o", str(tmp_path / "comparison.html"))
     assert ended.status == 0, ended.err
 
 

@@ -42,7 +42,6 @@ RENAMED: Final = replace(ARGUMENTS, called=(("model", "models"),))
 SAVED: Final = replace(ARGUMENTS, called=(("out", "path"),))
 SHOWN: Final = 20
 """Kernels that a notebook shows."""
-UNITS: Final = {"bytes": "B", "time_s": "s", "spread_s": "s"}
 MEANINGS: Final = {
     "kind": "The kind of kernel: product, softmax and so on.",
     "direction": "Forward, or which of its gradients.",
@@ -353,7 +352,8 @@ def _table(finished: Finished) -> Table:
 
 
 def _about(name: str) -> dict[str, str]:
-    about = {"unit": UNITS.get(name), "meaning": MEANINGS.get(name)}
+    unit = "B" if name == "bytes" else "s" if name.endswith("_s") else None
+    about = {"unit": unit, "meaning": MEANINGS.get(name)}
     return {key: value for key, value in about.items() if value is not None}
 
 
