@@ -642,8 +642,8 @@ class Output(TypedDict, total=False):
     """What is recorded."""
 
     window: str | None
-    """Length of the windows for which utilisation is recorded, doubled in long runs; if it is not given, one that
-    divides the run into 200 to 400 windows.
+    """Length of the windows for which utilisation is recorded, doubled in long runs. If it is not given, a run has
+    200 to 400 windows, and a long one windows of 0.8 us.
     """
     trace_npus: Sequence[int]
     """NPUs whose activity is traced."""
