@@ -144,7 +144,7 @@ MALFORMED = {
     "size beyond time": SMALL.replace("Ring(4)_Ring(2)", "Ring(4, rate=1B/s)").replace(
         "{model: resnet50, batch: 32}", "{collective: all-reduce, size: 1GB}"
     ),
-    "too many windows": SMALL.replace("Ring(4)_Ring(2)", "Ring(4, latency=9000s)"),
+    "too many windows": f"{SMALL.replace('Ring(4)_Ring(2)', 'Ring(4, latency=9000s)')}output: {{window: 800ns}}\n",
     "latency beyond time": SMALL.replace("Ring(4)_Ring(2)", "Ring(4, latency=9000000s)"),
     "dateline needs two": f"{SMALL}network: {{packet: 256B, buffer: 256B, deadlock_rule: dateline}}\n",
     "tiny window": f"{SMALL}output: {{window: 1ps}}\n",
