@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import shutil
 import signal
 import sys
@@ -19,7 +20,7 @@ from support import browser as browsers
 from support import fake_core, inputs
 from support.browser import Page
 from support.command import Ended
-from syncline import cli
+from syncline import cli, progress_display
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,6 +61,8 @@ def fake_engine(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def syncline_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
     """Runs `syncline` with arguments, within this process."""
     monkeypatch.setenv("COLUMNS", "160")
+    # What a command says does not depend on how fast the computer is.
+    monkeypatch.setattr(progress_display, "LINE_AFTER_S", math.inf)
 
     def command(*arguments: str) -> Ended:
         capsys.readouterr()
