@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import shutil
 import signal
 import sys
@@ -17,10 +16,9 @@ import pytest
 
 import syncline
 from support import browser as browsers
-from support import fake_core, inputs
+from support import command, fake_core, inputs
 from support.browser import Page
 from support.command import Ended
-from syncline import cli, progress_display
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -58,20 +56,10 @@ def fake_engine(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.fixture
-def syncline_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
-    """Runs `syncline` with arguments, within this process."""
+def syncline_command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """Runs `syncline` with arguments, within this process, on a wide terminal."""
     monkeypatch.setenv("COLUMNS", "160")
-    # What a command says does not depend on how fast the computer is.
-    monkeypatch.setattr(progress_display, "LINE_AFTER_S", math.inf)
-
-    def command(*arguments: str) -> Ended:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["syncline", *arguments])
-        status = cli.run(arguments)
-        captured = capsys.readouterr()
-        return Ended(status, captured.out, captured.err)
-
-    return command
+    return command.run
 
 
 @pytest.fixture(scope="session")

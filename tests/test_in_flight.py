@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syncline
-from syncline import in_flight, quantities
+from syncline import _core, demand, engine, in_flight, load, quantities
+from syncline.schema.load import Variant
 
 FABRIC = "Ring(4, rate={rate}, latency={latency})_Ring(4, rate={rate}, latency={latency})"
 
@@ -116,5 +118,104 @@ def test_the_law_on_a_chain_of_known_times() -> None:
     description = '{"collectives": {}, "job": {"bytes": 0}}'
     found = in_flight._found(description, 2**26, None, attempt)
     assert found is not None
-    assert (found.inflight, found.chunk) == (16, 128 * 1024)  # 16 t >= 1e6 + 3 t from 77 kB on
-    assert not found.whole
+    assert (found.usual.inflight, found.usual.chunk) == (16, 128 * 1024)  # 16 t >= 1e6 + 3 t from 77 kB on
+    assert not found.usual.whole
+
+
+def told(found: Any) -> list[str]:
+    """What is said of links that look slow."""
+    return [text for text in found.document["warnings"] if "links look slower" in text]
+
+
+@pytest.mark.parametrize("stated", [{"chunk": "64KiB"}, {"inflight": 2, "chunk": "1MiB"}, {"chunks": 3}])
+@pytest.mark.parametrize("algorithm", ["six-phase", "hierarchical"])
+def test_stated_chunks_that_make_links_look_slow_are_told_of(stated: dict[str, Any], algorithm: str) -> None:
+    """What is said holds: so long it takes, and so long with what is named in its place."""
+    topology = FABRIC.format(rate="400GB/s", latency="5us")
+    found = run(topology, "256MiB", algorithm=algorithm, **stated)
+    (text,) = told(found)
+    said = re.fullmatch(
+        r".*with (\d+) chunks of (\S+) in .* takes about (\S+ \S+), and with (\d+) of (\S+), (\S+ \S+)", text
+    )
+    assert said is not None
+    slow, fast = (quantities.time(said[group].replace(" ", "")) / 1e12 for group in (3, 6))
+    changed = run(topology, "256MiB", algorithm=algorithm, chunk=said[5], inflight=int(said[4]))
+    assert found.systems["one"].total_time_s == pytest.approx(slow, rel=0.2)
+    assert changed.systems["one"].total_time_s == pytest.approx(fast, rel=0.3)  # phases contend
+    assert not told(changed)
+
+
+def test_nothing_is_told_of_links_that_can_be_busy() -> None:
+    slow = FABRIC.format(rate="400GB/s", latency="5us")
+    assert not told(run(FABRIC.format(rate="25GB/s", latency="50ns"), "64MB", chunk="64KiB"))
+    assert not told(run(slow, "64MB"))
+    assert not told(run(slow, "64KiB", chunk="64KiB"))  # which is short, whatever its chunks
+
+
+def test_fitted_chunks_are_as_fast_as_was_measured() -> None:
+    experiment = {
+        **{"name": "one", "topology": FABRIC.format(rate="400GB/s", latency="5us"), "network": "flow"},
+        **{"workload": {"collective": "all-reduce", "size": "64MB"}, "collective": {"chunk": "64KiB"}},
+    }
+    assert told(syncline.check(experiment))
+    fitted = {"collective.chunk": {"fitted_on": "a measurement"}}
+    assert not told(syncline.check({**experiment, "calibration": fitted}))
+
+
+def test_stages_of_a_pipeline_are_tried_out_once() -> None:
+    """Communicators have the same shape if their links are alike, and only then."""
+    variant = of_pipeline(micro_batches=2)
+    described = engine._incomplete(variant.experiment, None)
+    in_flight.marked(described)
+    shapes: dict[str, set[int]] = {}
+    for part, section in demand.parts(described, _core.asked):
+        (family,) = (f["name"] for f in described["families"] if f["collectives"] is section)
+        shapes.setdefault(family, set()).add(part.shape)
+        assert len(part.counts) == len(part.collectives)
+    assert len(shapes["tensor"]) == 1  # within each server
+    assert shapes["tensor"].isdisjoint(shapes["data"])  # between servers
+
+
+def of_pipeline(micro_batches: int) -> Variant:
+    """GPT-2 on four servers: two stages, two copies, each divided among the GPUs of a server."""
+    (variant,) = load(
+        {
+            **{"name": "one", "topology": "dgx-h100(nodes=4)", "network": "flow"},
+            "workload": {"model": "gpt2", "global_batch": 2 * micro_batches, "parameters": {"vocabulary": 50304}},
+            "parallel": {"tensor": 4, "pipeline": 2, "micro_batch": 1},
+            "training": {"iterations": 1},
+        }
+    )._study.variants
+    return variant
+
+
+def test_many_chunks_are_made_fewer_and_it_hardly_takes_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    variant = of_pipeline(micro_batches=4)
+    found = [engine.run(variant).summary]
+    chunks = [engine.preview(variant).chunks]
+    assert not any(of.fewer for _, of in engine.usual_chunks(variant))
+    monkeypatch.setattr(in_flight, "MANY", chunks[0] // 8)
+    found.append(engine.run(variant).summary)
+    chunks.append(engine.preview(variant).chunks)
+    assert "larger than links need" in " ".join(str(of) for _, of in engine.usual_chunks(variant))
+    assert chunks[1] < chunks[0] / 4
+    assert 0.95 * found[0]["total_ps"] < found[1]["total_ps"] < 1.02 * found[0]["total_ps"]
+
+
+def test_chunks_stay_small_where_larger_ones_take_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Along three rings one after the other, few chunks do not fill the links."""
+    monkeypatch.setattr(in_flight, "MANY", 16)
+    topology = "_".join(3 * ["Ring(4, rate=100GB/s, latency=500ns)"])
+    (variant,) = load(
+        {
+            **{"name": "one", "topology": topology, "network": "flow", "collective": {"algorithm": "hierarchical"}},
+            "workload": {"collective": "all-reduce", "size": "64MiB"},
+        }
+    )._study.variants
+    ((_, usual),) = engine.usual_chunks(variant)
+    few, many = (
+        run(topology, "64MiB", algorithm="hierarchical", chunk=f"{chunk}B", inflight=16).systems["one"].total_time_s
+        for chunk in (usual.chunk, 64 * 1024)
+    )
+    assert usual.chunk < 2**22
+    assert few < 1.05 * many

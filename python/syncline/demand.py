@@ -32,6 +32,10 @@ class Asked:
     """NPUs of each communicator by rank."""
     collectives: tuple[tuple[str, int, int], ...]
     """Kind, root and bytes of each."""
+    counts: tuple[int, ...]
+    """How often an iteration asks for each."""
+    shape: int
+    """Communicators of a run with the same number have the same links between their ranks."""
 
 
 def sections(specified: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -59,9 +63,15 @@ def parts(specified: dict[str, Any], ask: Ask) -> Iterator[tuple[Asked, dict[str
 @lru_cache(KEPT)
 def _answer(request: str, ask: Ask) -> tuple[tuple[int, Asked], ...]:
     answer = json.loads(ask(request))
-    return tuple(
-        (part["family"], Asked(tuple(map(tuple, part["members"])), tuple(map(tuple, part["collectives"]))))
-        for part in answer
+    return tuple((part["family"], _asked(part)) for part in answer)
+
+
+def _asked(part: dict[str, Any]) -> Asked:
+    return Asked(
+        members=tuple(map(tuple, part["members"])),
+        collectives=tuple(map(tuple, part["collectives"])),
+        counts=tuple(part["counts"]),
+        shape=part["shape"],
     )
 
 

@@ -388,6 +388,36 @@ def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
     return [(None if number is None else str(families[number]["name"]), usual) for number, usual in found]
 
 
+def slow_links(variant: Variant) -> list[str]:
+    """A sentence for everything that an experiment says of chunks which makes links look slower than they are.
+
+    There is none as long as algorithms are to be chosen, on large machines, and where what it says was fitted: then
+    links are as slow as was measured.
+    """
+    experiment = effective(variant.experiment)
+    if experiment.has_open_algorithms or experiment.has_open_slices or not experiment.endpoint.has_usual_chunks:
+        return []
+    if experiment.topology.npus > in_flight.MOST_NPUS or _has_fitted_chunks(experiment):
+        return []
+    from syncline import _core
+
+    try:
+        specified = described(experiment, variant.astra_text)
+        found = list(in_flight.few(specified, _core.asked, _glimpse))
+    except (demand.DemandError, _core.SpecError):
+        return []
+    names = [str(family["name"]) for family in specified.get("families", ())]
+    said = [str(few) if number is None else f"family {names[number]}: {few}" for number, few in found]
+    return list(dict.fromkeys(said))
+
+
+def _has_fitted_chunks(experiment: Experiment) -> bool:
+    fitted = {
+        path for path, of in experiment.calibration.items() if experiment.name in (of.variants or [experiment.name])
+    }
+    return not fitted.isdisjoint(f"collective.{name}" for name in ("chunk", "chunks", "inflight"))
+
+
 def _completed(
     experiment: Experiment, specified: dict[str, Any]
 ) -> tuple[dict[str, Any], list[tuple[int | None, in_flight.Usual]]]:

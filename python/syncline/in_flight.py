@@ -8,28 +8,33 @@ chunks as are in flight, and nothing after them, which takes T + (n - 1) t. The 
 all of the largest collective is in flight.
 
 A collective has 1,024 chunks at most, since more of them cost much to simulate and tell nothing: a chunk of a large one
-is therefore larger, whatever the fabric.
+is therefore larger, whatever the fabric. So it is in an iteration of more than a million chunks, as far as that hardly
+changes the time: by the same law, a collective of C chunks takes T + (C - 1) max(t, T / n).
 
 Endpoints have no part in it, so that those that are compared have equal chunks: what is found is a matter of the
 fabric, the algorithm and the size of collectives.
+
+What an experiment does say of chunks is left as it is, and held against the same wave: a machine that looks slower than
+its links for that reason is told of ([`few`]).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import demand
 from syncline.networks.flow import FlowNetwork
 from syncline.quantities import SIZE
+from syncline.text_units import duration
 
 if TYPE_CHECKING:
     from syncline.schema.experiment import Collective
 
-RULE: Final = 1
+RULE: Final = 2
 """The version of what follows from a fabric: results that were kept are for one of them."""
 CHUNK: Final = 64 * 1024
 """Bytes of a chunk, unless the fabric needs more."""
@@ -38,14 +43,22 @@ IN_FLIGHT: Final = 16
 MOST_IN_FLIGHT: Final = 256
 LONG: Final = 2**30
 """Bytes of a chunk whose latencies do not matter."""
-MOST_NPUS: Final = 2048
+MOST_NPUS: Final = 8192
 """NPUs of a machine with more of which nothing is tried out: to set it up takes longer than many a run."""
+MOST_RANKS: Final = 2048
+"""Ranks of a communicator with more of which nothing is tried out."""
 MOST_CHUNKS: Final = 1024
 """Chunks of a collective."""
+MANY: Final = 2**20
+"""Chunks of an iteration that are made fewer."""
+SLOWER: Final = 1.02
+"""How much longer collectives may take for that, by the law."""
 BOTH: Final = "size and number"
 CHUNK_ALONE: Final = "size"
 MARK: Final = "usual"
 """Where a part of a description has a mark of what was left open, and which it is."""
+SLOW: Final = 1.1
+"""How much longer a collective takes with chunks that are told of than with those that follow the fabric."""
 NEARLY: Final = 0.95
 """Where links cannot be busy all the time, of what the largest chunks would reach: more is not worth it."""
 
@@ -65,6 +78,8 @@ class Usual:
     where that was not tried out."""
     whole: bool
     """Whether the largest collective is in flight as a whole, so that more would change nothing."""
+    fewer: bool = False
+    """Whether chunks are larger than links need, so that there are fewer of them."""
 
     def __str__(self) -> str:
         """As an assumption says it."""
@@ -76,7 +91,41 @@ class Usual:
             why = "enough to keep the busiest link busy"
         else:
             why = f"they keep the busiest link busy for {100 * self.busy:.0f} % of the time at most"
+        if self.fewer:
+            why += ", and larger than links need, since an iteration has so many"
         return f"{self.inflight} chunks of {SIZE.format(self.chunk)} in flight: {why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Few:
+    """Chunks of which so few, or so small or so large ones, are in flight that links cannot be busy."""
+
+    kind: str
+    """Of the largest collective."""
+    chunk: int
+    """Bytes."""
+    inflight: int
+    time_ps: float
+    """What that collective takes, by the law."""
+    better: Usual
+    """Other chunks."""
+    better_ps: float
+    """What it takes with them."""
+
+    @property
+    def times(self) -> float:
+        """How much longer it takes."""
+        return self.time_ps / self.better_ps
+
+    def __str__(self) -> str:
+        """As a warning says it."""
+        chunks = f"{self.inflight} chunk{'' if self.inflight == 1 else 's'} of {SIZE.format(self.chunk)}"
+        others = f"{self.better.inflight} of {SIZE.format(self.better.chunk)}"
+        times = [duration(time_ps / 1e12) for time_ps in (self.time_ps, self.better_ps)]
+        return (
+            f"links look slower than they are: with {chunks} in flight its largest {self.kind} alone takes about "
+            f"{times[0]}, and with {others}, {times[1]}"
+        )
 
 
 def left_open(collective: Collective) -> str | None:
@@ -101,21 +150,124 @@ def completed(
     there is no `attempt`.
     """
     names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
-    found: dict[int, Usual] = {}
-    sections: dict[int, dict[str, Any]] = {}
+    found: dict[int, _Open] = {}
+    known: dict[tuple[int, int, str, int, int], _Found | None] = {}
     for part, section in list(demand.parts(specified, ask)):
         if id(section) not in wanted or len(part.members[0]) == 1:
             continue
         kind, root, size = max(part.collectives, key=lambda one: one[2], default=("", 0, 0))
         fixed = int(section["inflight"]) if wanted[id(section)] == CHUNK_ALONE else None
-        usual = _found(_description(specified, section, part.members[0], kind, root), size, fixed, attempt)
-        known = found.get(id(section))
-        if usual is not None and (known is None or (usual.chunk, usual.inflight) > (known.chunk, known.inflight)):
-            found[id(section)], sections[id(section)] = usual, section
-    for key, usual in found.items():
-        sections[key]["chunking"] = sections[key]["chunking"] | {"bytes": usual.chunk}
-        sections[key]["inflight"] = usual.inflight
-        yield names.get(key), usual
+        key = (id(section), part.shape, kind, root, size)
+        if key not in known:
+            description = _description(specified, section, part.members[0], kind, root)
+            tried = attempt if len(part.members[0]) <= MOST_RANKS else None
+            known[key] = _found(description, size, fixed, tried)
+        if (one := known[key]) is not None:
+            found.setdefault(id(section), _Open(section, one)).add(part, one)
+    _make_fewer(list(found.values()))
+    for key_, open_ in found.items():
+        usual = open_.usual
+        open_.section["chunking"] = open_.section["chunking"] | {"bytes": usual.chunk}
+        open_.section["inflight"] = usual.inflight
+        yield names.get(key_), usual
+
+
+class _Open:
+    """A part of a description that leaves chunks open, and what was found for it."""
+
+    def __init__(self, section: dict[str, Any], found: _Found) -> None:
+        self.section, self._found, self.fewer = section, found, 1
+        self._sizes: dict[int, int] = {}
+        """How many collectives an iteration has, by bytes."""
+
+    def add(self, part: demand.Asked, found: _Found) -> None:
+        """Takes into account what communicators are asked for."""
+        if (found.usual.chunk, found.usual.inflight) > (self._found.usual.chunk, self._found.usual.inflight):
+            self._found = found
+        own_number = dict(self.section.get("chunks_of", ()))
+        for (kind, _, size), count in zip(part.collectives, part.counts, strict=True):
+            if kind not in own_number and size > 0:
+                self._sizes[size] = self._sizes.get(size, 0) + count
+
+    @property
+    def usual(self) -> Usual:
+        """What was found, in chunks that are `fewer` times as large."""
+        usual = self._found.usual
+        return replace(usual, chunk=usual.chunk * self.fewer, fewer=self.fewer > 1)
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of an iteration."""
+        chunk = self.usual.chunk
+        return sum(count * -(-size // chunk) for size, count in self._sizes.items())
+
+    @property
+    def may_be_fewer(self) -> bool:
+        """Whether chunks of twice the size would hardly change the time."""
+        waves, usual = self._found.waves, self._found.usual
+        if waves is None or max(self._sizes, default=0) <= self.usual.chunk:
+            return False
+        taken = [self._time(waves, chunk) for chunk in (usual.chunk, 2 * self.usual.chunk)]
+        return taken[1] <= SLOWER * taken[0]
+
+    def _time(self, waves: _Waves, most: int) -> float:
+        """Picoseconds of all collectives, one after the other, in chunks of so many bytes."""
+        total = 0.0
+        for size, count in self._sizes.items():
+            wave = waves.of(min(size, most))
+            total += count * wave.time(-(-size // most), self._found.usual.inflight)
+        return total
+
+
+def _make_fewer(parts: list[_Open]) -> None:
+    """Makes chunks larger, the most numerous ones first, as long as an iteration has many and that hardly matters."""
+    while sum(part.chunks for part in parts) > MANY:
+        may = [part for part in parts if part.may_be_fewer]
+        if not may:
+            return
+        max(may, key=lambda part: part.chunks).fewer *= 2
+
+
+def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tuple[int | None, Few]]:
+    """Where so little is in flight that links cannot be busy, and for which family by number.
+
+    The description is complete.
+    """
+    names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
+    found: dict[int | None, Few] = {}
+    known: set[tuple[int, int, str, int, int]] = set()
+    for part, section in demand.parts(specified, ask):
+        own_number = dict(section.get("chunks_of", ()))
+        collectives = [each for each in part.collectives if each[0] not in own_number]
+        if not 1 < len(part.members[0]) <= MOST_RANKS or not collectives:
+            continue
+        kind, root, size = max(collectives, key=lambda one: one[2])
+        if (key := (id(section), part.shape, kind, root, size)) in known:
+            continue
+        known.add(key)
+        one = _few(_description(specified, section, part.members[0], kind, root), section, kind, size, attempt)
+        number = names.get(id(section))
+        if one is not None and (number not in found or one.times > found[number].times):
+            found[number] = one
+    yield from found.items()
+
+
+def _few(description: str, section: dict[str, Any], kind: str, size: int, attempt: Try) -> Few | None:
+    """Whether chunks of a collective are too few, or too small."""
+    chunking, inflight = section["chunking"], int(section["inflight"])
+    count = chunking["chunks"] if chunking["by"] == "count" else -(-size // chunking["bytes"])
+    inflight = min(inflight, max(1, count))
+    chunk = chunking["bytes"] if chunking["by"] == "size" else -(-size // count)
+    wave = _wave(description, chunk, inflight, attempt) if chunk > 0 else None
+    found = _found(description, size, None, attempt) if wave is not None else None
+    if wave is None or found is None or found.waves is None:
+        return None
+    better = found.usual
+    time_ps = wave.time(size / chunk, inflight)
+    better_ps = found.waves.of(better.chunk).time(size / better.chunk, better.inflight)
+    if time_ps <= SLOW * better_ps:
+        return None
+    return Few(kind, chunk, inflight, time_ps, better, better_ps)
 
 
 def _description(
@@ -136,8 +288,47 @@ def _description(
     return json.dumps(found)
 
 
+@dataclass(frozen=True, slots=True)
+class _Wave:
+    """Picoseconds of a chunk."""
+
+    one: float
+    """From end to end, T."""
+    link: float
+    """On the busiest link, t."""
+
+    def time(self, chunks: float, inflight: int) -> float:
+        """Picoseconds of so many chunks, at least one: another follows when the link is free and one is complete."""
+        each = self.link if chunks <= inflight else max(self.link, self.one / inflight)
+        return self.one + max(0.0, chunks - 1) * each
+
+
+@dataclass(frozen=True, slots=True)
+class _Waves:
+    """Waves of chunks of two sizes, between which times grow linearly."""
+
+    short: _Wave
+    """Of `CHUNK` bytes."""
+    long: _Wave
+    """Of `LONG` bytes."""
+
+    def of(self, chunk: int) -> _Wave:
+        """The wave of chunks of so many bytes."""
+        part = (chunk - CHUNK) / (LONG - CHUNK)
+        one = self.short.one + part * (self.long.one - self.short.one)
+        return _Wave(one, self.short.link + part * (self.long.link - self.short.link))
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found for a collective, and the waves that it follows from, if they were tried."""
+
+    usual: Usual
+    waves: _Waves | None
+
+
 @lru_cache(128)
-def _found(description: str, size: int, fixed: int | None, attempt: Try | None) -> Usual | None:
+def _found(description: str, size: int, fixed: int | None, attempt: Try | None) -> _Found | None:
     """What is enough, with so many chunks in flight if that is `fixed`; nothing where there is nothing to find."""
     least = CHUNK
     while MOST_CHUNKS * least < size:
@@ -145,23 +336,21 @@ def _found(description: str, size: int, fixed: int | None, attempt: Try | None) 
     inflight = fixed or IN_FLIGHT
     tried = None if attempt is None or size <= CHUNK else _tried(description, inflight, fixed is None, attempt)
     if tried is None:
-        return Usual(least, inflight, None, False) if least > CHUNK else None
-    inflight, short, long = tried
+        return _Found(Usual(least, inflight, None, False), None) if least > CHUNK else None
+    inflight, waves = tried
 
     def busy(chunk: int) -> float:
-        # Both times grow linearly with the size.
-        part = (chunk - CHUNK) / (LONG - CHUNK)
-        one, link = short.one + part * (long.one - short.one), short.link + part * (long.link - short.link)
-        return min(1.0, inflight * link / one) if one > 0 else 1.0
+        wave = waves.of(chunk)
+        return min(1.0, inflight * wave.link / wave.one) if wave.one > 0 else 1.0
 
     most, chunk = busy(LONG), least
     goal = 1.0 if most >= 1 else NEARLY * most
     while busy(chunk) < goal and inflight * chunk < size:
         chunk *= 2
-    return Usual(chunk, inflight, busy(chunk), busy(chunk) < 1 and inflight * chunk >= size)
+    return _Found(Usual(chunk, inflight, busy(chunk), busy(chunk) < 1 and inflight * chunk >= size), waves)
 
 
-def _tried(description: str, inflight: int, may_grow: bool, attempt: Try) -> tuple[int, _Wave, _Wave] | None:
+def _tried(description: str, inflight: int, may_grow: bool, attempt: Try) -> tuple[int, _Waves] | None:
     """How many chunks in flight are enough if they are large, and what waves of small and of large ones tell; nothing
     if they cannot be simulated quickly.
     """
@@ -171,17 +360,7 @@ def _tried(description: str, inflight: int, may_grow: bool, attempt: Try) -> tup
             inflight *= 2
         long = _wave(description, LONG, inflight, attempt)
     short = _wave(description, CHUNK, inflight, attempt)
-    return None if long is None or short is None else (inflight, short, long)
-
-
-@dataclass(frozen=True, slots=True)
-class _Wave:
-    """Picoseconds of a chunk."""
-
-    one: float
-    """From end to end, T."""
-    link: float
-    """On the busiest link, t."""
+    return None if long is None or short is None else (inflight, _Waves(short, long))
 
 
 def _wave(description: str, chunk: int, inflight: int, attempt: Try) -> _Wave | None:

@@ -35,6 +35,11 @@ impl Resolution {
         Resolution { window, most: MAX_WINDOWS, short: window }
     }
 
+    /// The length of windows in a long run, until there are too many.
+    pub const fn in_a_long_run(self) -> Ps {
+        self.short
+    }
+
     /// The windows of a length that are kept at most.
     fn most(self, length: u64) -> usize {
         if length < self.short.0 { self.most } else { MAX_WINDOWS }

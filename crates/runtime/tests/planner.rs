@@ -1,26 +1,21 @@
-//! How the planner is asked for plans. It is a script here, which notes how it is called and what it reads.
+//! How the planner is asked for plans. It is a script here (`planner.sh`), which notes how it is called and what it reads.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use syncline_runtime::plan::planner::{Topology, Wish};
 
 const DETECTED: &str = r#"{"schema_version": 1, "source": "the tool", "gpus": [5, 1, 4], "trees_links": "nvlink",
     "reason": "because", "notes": [], "content": "a topology"}"#;
 
-/// A planner, and the file with its notes.
+/// A planner, and the file with its notes. The script is linked and not written: a file that was being written when
+/// another test started a process cannot be executed ("text file busy") until that process has let go of it.
 fn planner(name: &str, detects: &str) -> (PathBuf, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planner-{name}-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let (script, notes) = (folder.join("planner"), folder.join("notes"));
     fs::write(folder.join("detected"), detects).unwrap();
-    let text = format!(
-        "#!/bin/sh\ncd {}\nread=$(cat)\necho \"$@: $read\" >> notes\nif [ $1 = trees ]; then echo plan; else cat detected; fi\n\
-         test -s detected\n",
-        folder.display()
-    );
-    fs::write(&script, text).unwrap();
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/planner.sh"), &script).unwrap();
     (script, notes)
 }
 

@@ -27,8 +27,6 @@ const NOTED: u64 = 400;
 const PATH_LINK: u64 = 12;
 /// A node of a graph of a file: as text, as it is checked, and on an NPU that runs it.
 const NODE: u64 = 4_500;
-/// The window of a long run that decides on it.
-const USUAL_WINDOW_PS: u64 = 800_000;
 /// A window of one quantity, and its place in the tables.
 const WINDOW: u64 = 60;
 
@@ -46,8 +44,8 @@ pub(crate) fn of_run(spec: &Spec, plan: &RunPlan, preview: &Preview) -> u64 {
     let noted = if spec.output.trace_npus.is_empty() { 0 } else { u64::from(spec.output.trace_limit) };
     let noted = noted.min(preview.messages) * NOTED;
     let series = 16 + plan.fabric.class_names().len() as u64;
-    let window = spec.output.window_ps.unwrap_or(USUAL_WINDOW_PS);
-    let windows = preview.lower_bound_ps.checked_div(window).unwrap_or(0).saturating_mul(4);
+    let window = spec.output.resolution().in_a_long_run();
+    let windows = preview.lower_bound_ps.checked_div(window.0).unwrap_or(0).saturating_mul(4);
     let windows = windows.clamp(1 << 13, MAX_WINDOWS as u64) * series * WINDOW;
     let paths = of_paths(spec, plan, preview);
     let nodes = of_graphs(spec);

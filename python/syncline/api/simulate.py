@@ -7,7 +7,7 @@ to be known before something begins (`warn`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from syncline import cancelling, choice, comparison, engine, estimate, ideal_bound, memory, results, runner
@@ -78,7 +78,13 @@ def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
         looks = [(preview, None) for preview in engine.check(study.variants)]
     looked_at = zip(study.variants, looks, strict=True)
     too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, (preview, _) in looked_at))
-    return Looked(replace(study, warnings=(*study.warnings, *too_large)), tuple(looks))
+    return Looked(replace(study, warnings=(*study.warnings, *too_large, *_slow_links(study))), tuple(looks))
+
+
+def _slow_links(study: Study) -> Iterator[str]:
+    """A warning for every variant whose settings make links look slower than they are."""
+    for variant in study.variants:
+        yield from (f"{variant.name}: {said}" for said in engine.slow_links(variant))
 
 
 def check(read: Read, settings: Settings, watch: Watch | None = None) -> Checked:

@@ -168,7 +168,7 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
     if not outcomes.results:
         return Finished(variant, outcomes, None)
     variant, result = outcomes.results[0]
-    warnings = [*study.warnings, *result.summary["warnings"]]
+    warnings = [*study.warnings, *engine.slow_links(variant), *result.summary["warnings"]]
     seen = {variant.name: result.summary}
     document = results.document([variant], seed=settings.seed, status="complete", warnings=warnings, seen=seen)
     document["assumptions"] = assumed + document["assumptions"]
