@@ -204,7 +204,8 @@ class TestCollective:
 class TestIdealThatIsNoBound:
     def test_it_is_a_warning_with_its_cause(self, syncline_command: Command, collective: str, tmp_path: Path) -> None:
         ended = syncline_command("run", collective, "--json", "--out", str(tmp_path / "out"))
-        runs, warnings = entries(ended), json.loads(ended.out)["warnings"]
+        runs = entries(ended)
+        warnings = [text for text in json.loads(ended.out)["warnings"] if "links look slower" not in text]
         beaten = {name for name, run in runs.items() if run["time_s"] < runs["Ideal"]["time_s"]}
         assert beaten == {"Wide", "Engine"}
         assert len(warnings) == 2

@@ -54,7 +54,7 @@ def outcome(command: Command, *line: str) -> dict[str, Any]:
     ended = command("collective", *line, "--size", SIZE, "--json")
     assert ended.status == 0, ended.err
     found: dict[str, Any] = json.loads(ended.out)
-    return {k: v for k, v in found.items() if k not in ("cost", "algorithm", "assumptions")}
+    return {k: v for k, v in found.items() if k not in ("cost", "algorithm", "assumptions", "warnings")}
 
 
 def further(algorithm: str) -> list[str]:

@@ -450,6 +450,8 @@ def _glimpse(request: str) -> tuple[int, int] | None:
         seen = Attempt(**json.loads(_core.attempt(request, NO_LIMIT, GLIMPSE, cancelling.monitor(None))))
     except (_core.SpecError, _core.SimulationError):
         return None
+    except BaseException as error:
+        raise _defect(error, request) from None
     return (seen.time_ps, seen.busiest_link_ps) if seen.ending == "complete" else None
 
 

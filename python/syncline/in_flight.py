@@ -231,7 +231,7 @@ def _make_fewer(parts: list[_Open]) -> None:
 def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tuple[int | None, Few]]:
     """Where so little is in flight that links cannot be busy, and for which family by number.
 
-    The description is complete.
+    The description is complete. A plan says itself how data is cut.
     """
     names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
     found: dict[int | None, Few] = {}
@@ -239,7 +239,7 @@ def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tu
     for part, section in demand.parts(specified, ask):
         own_number = dict(section.get("chunks_of", ()))
         collectives = [each for each in part.collectives if each[0] not in own_number]
-        if not 1 < len(part.members[0]) <= MOST_RANKS or not collectives:
+        if not 1 < len(part.members[0]) <= MOST_RANKS or not collectives or section.get("plans"):
             continue
         kind, root, size = max(collectives, key=lambda one: one[2])
         if (key := (id(section), part.shape, kind, root, size)) in known:
@@ -253,21 +253,33 @@ def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tu
 
 
 def _few(description: str, section: dict[str, Any], kind: str, size: int, attempt: Try) -> Few | None:
-    """Whether chunks of a collective are too few, or too small."""
+    """Whether chunks of a collective are too few, too small or too large."""
+    if size == 0:
+        return None
     chunking, inflight = section["chunking"], int(section["inflight"])
     count = chunking["chunks"] if chunking["by"] == "count" else -(-size // chunking["bytes"])
-    inflight = min(inflight, max(1, count))
     chunk = chunking["bytes"] if chunking["by"] == "size" else -(-size // count)
-    wave = _wave(description, chunk, inflight, attempt) if chunk > 0 else None
-    found = _found(description, size, None, attempt) if wave is not None else None
-    if wave is None or found is None or found.waves is None:
+    found = _found(description, size, None, attempt)
+    if found is None or found.waves is None:
         return None
     better = found.usual
-    time_ps = wave.time(size / chunk, inflight)
-    better_ps = found.waves.of(better.chunk).time(size / better.chunk, better.inflight)
-    if time_ps <= SLOW * better_ps:
+    time_ps = _taken(description, size, count, inflight, attempt)
+    better_ps = _taken(description, size, -(-size // better.chunk), better.inflight, attempt)
+    if time_ps is None or better_ps is None or time_ps <= SLOW * better_ps:
         return None
-    return Few(kind, chunk, inflight, time_ps, better, better_ps)
+    return Few(kind, chunk, min(count, inflight), time_ps, better, better_ps)
+
+
+def _taken(description: str, size: int, chunks: int, inflight: int, attempt: Try) -> float | None:
+    """Picoseconds of a collective that is cut into so many chunks: as simulated with two waves at most, and after the
+    first one every wave takes as long as the second. Nothing if that takes too long.
+    """
+    chunk, first, both = -(-size // chunks), min(chunks, inflight), min(chunks, 2 * inflight)
+    one = _tried_out(description, chunk, first, first, attempt)
+    two = one if both == first else _tried_out(description, chunk, both, first, attempt)
+    if one is None or two is None:
+        return None
+    return one[0] + (chunks - first) / max(1, both - first) * (two[0] - one[0])
 
 
 def _description(
@@ -365,12 +377,17 @@ def _tried(description: str, inflight: int, may_grow: bool, attempt: Try) -> tup
 
 def _wave(description: str, chunk: int, inflight: int, attempt: Try) -> _Wave | None:
     """What a wave of chunks tells."""
-    wave = json.loads(description)
-    wave["collectives"] |= {"chunking": {"by": "count", "chunks": inflight}, "inflight": inflight}
-    wave["collectives"].pop("chunks_of", None)
-    wave["job"]["bytes"] = chunk * inflight
-    taken = attempt(json.dumps(wave))
+    taken = _tried_out(description, chunk, inflight, inflight, attempt)
     if taken is None:
         return None
     time, busy = taken  # T + (n - 1) t, and n t
     return _Wave(time - busy + busy / inflight, busy / inflight)
+
+
+def _tried_out(description: str, chunk: int, chunks: int, inflight: int, attempt: Try) -> tuple[int, int] | None:
+    """Picoseconds of a collective of so many chunks, and those for which its busiest link is busy."""
+    tried = json.loads(description)
+    tried["collectives"] |= {"chunking": {"by": "count", "chunks": chunks}, "inflight": inflight}
+    tried["collectives"].pop("chunks_of", None)
+    tried["job"]["bytes"] = chunk * chunks
+    return attempt(json.dumps(tried))

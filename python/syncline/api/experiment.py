@@ -231,9 +231,9 @@ class Collective(TypedDict, total=False):
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: str | None
     """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
-    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time; with
-    ACE 64KiB, and larger where blocks would be smaller than a packet; with `packed-trees` the whole, which is
-    cut into slices.
+    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time, and
+    more where an iteration would have over a million; with ACE 64KiB, and larger where blocks would be
+    smaller than a packet; with `packed-trees` the whole, which is cut into slices.
     """
     chunks: int | None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""

@@ -78,7 +78,7 @@ def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
         looks = [(preview, None) for preview in engine.check(study.variants)]
     looked_at = zip(study.variants, looks, strict=True)
     too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, (preview, _) in looked_at))
-    return Looked(replace(study, warnings=(*study.warnings, *too_large, *_slow_links(study))), tuple(looks))
+    return Looked(replace(study, warnings=(*study.warnings, *too_large)), tuple(looks))
 
 
 def _slow_links(study: Study) -> Iterator[str]:
@@ -90,7 +90,7 @@ def _slow_links(study: Study) -> Iterator[str]:
 def check(read: Read, settings: Settings, watch: Watch | None = None) -> Checked:
     """What running a study will take. Raises [`InputError`] with everything that is wrong with it."""
     looked = look(read, settings, watch)
-    study = looked.study
+    study = replace(looked.study, warnings=(*looked.study.warnings, *_slow_links(looked.study)))
     named = [(variant, preview) for variant, (preview, _) in zip(study.variants, looked.looks, strict=True)]
     estimates = [(v.name, each) for v, each in zip(study.variants, looked.estimates(), strict=True)]
     warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
@@ -120,6 +120,7 @@ def run(
     directory = None if to is None else to(study)
     if directory is not None:
         directory.check()
+    study = replace(study, warnings=(*study.warnings, *_slow_links(study)))
     expected = looked.estimates()
     for variant, each in zip(study.variants, expected, strict=True):
         text = estimate.warning(variant.name, each)

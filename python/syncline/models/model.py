@@ -24,6 +24,13 @@ TOGETHER: Final[Mapping[str, str]] = {"heads": "kv_heads"}
 class DivisionError(ValueError):
     """A size of an operator that cannot be divided evenly: the message names operator, size and ways."""
 
+    def __init__(self, operator: str, size: str, value: int, ways: int, axis: str) -> None:
+        super().__init__(f"{operator}: {size} {value} cannot be divided by {ways} ({axis} parallelism)")
+        self.size = size
+        """The name of the size."""
+        self.value = value
+        self.ways = ways
+
 
 @dataclass(frozen=True, slots=True)
 class Operator:
@@ -50,9 +57,7 @@ class Operator:
             number = ways.get(axis, 1)
             for each in (size, TOGETHER.get(size, "")):
                 if sizes.get(each, 0) % number:
-                    raise DivisionError(
-                        f"{self.name}: {each} {sizes[each]} cannot be divided by {number} ({axis} parallelism)"
-                    )
+                    raise DivisionError(self.name, each, sizes[each], number, axis)
                 if each in sizes:
                     sizes[each] //= number
         return replace(self, sizes=sizes)

@@ -216,13 +216,23 @@ def _divided(parallel: Parallel, model: Model) -> Iterator[Violation]:
             for layer in different:
                 layers.regions(layer, alone)
         except DivisionError as error:
-            yield _violation(field, str(error), "a divisor of that size")
+            yield _violation(field, str(error), f"a divisor of that size{_padded(error)}")
             return
     try:
         for layer in different:
             layers.regions(layer, parallel)
     except DivisionError as error:
         yield _violation("context", str(error), f"ways whose product divides that size, for {one_of(SIZED[:2])}")
+
+
+def _padded(error: DivisionError) -> str:
+    """How a vocabulary may be divided all the same: with words that nobody uses, as Megatron-LM adds them
+    (`--make-vocab-size-divisible-by`, 128 for each NPU).
+    """
+    if error.size != "vocabulary":
+        return ""
+    unit = 128 * error.ways
+    return f", or workload.parameters: {{vocabulary: {-(-error.value // unit) * unit}}}, padded as Megatron-LM does"
 
 
 def _violation(field: str, message: str, accepted: str) -> Violation:

@@ -36,8 +36,7 @@ def of_context(operator: Operator, ways: int) -> Operator:
     for name in names:
         if name in sizes and ways > 1:
             if sizes[name] % ways:
-                message = f"{operator.name}: {name} {sizes[name]} cannot be divided by {ways} (context parallelism)"
-                raise DivisionError(message)
+                raise DivisionError(operator.name, name, sizes[name], ways, "context")
             sizes[name] //= ways
     return replace(operator, sizes=sizes)
 
