@@ -230,6 +230,15 @@ def document(found: Wanted, rows: Sequence[Measured], about: Mapping[str, str]) 
     return made
 
 
+def carried_out(asked: Asked, found: Wanted, shapes: Path | None, observer: Observer | None = None) -> Finished:
+    """Writes the shapes into a file, if one is named for them, and measures unless that is all that is wanted."""
+    if shapes is not None:
+        write_shapes(shapes, asked, found)
+        if asked.out is None:
+            return unmeasured(found, shapes)
+    return run(asked, found, observer)
+
+
 def write_shapes(path: Path, asked: Asked, found: Wanted) -> None:
     """Writes down what is to be measured. Raises [`InputError`] where it cannot be written."""
     from syncline.measurements.shapes import dumps
@@ -428,13 +437,7 @@ def measure(
         found = wanted(asked)
         for warning in found.warnings:
             warn(warning)
-        if written is not None:
-            write_shapes(written, asked, found)
-        if written is not None and table is None:
-            finished = unmeasured(found, written)
-        else:
-            cancelling.check(token)
-            finished = run(asked, found, Observer(warn, _heard(found, watch, token)))
+        finished = carried_out(asked, found, written, Observer(warn, _heard(found, watch, token)))
     return Measurement(finished, dumps(found.kernels, asked.source), said)
 
 

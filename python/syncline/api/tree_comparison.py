@@ -249,30 +249,16 @@ def of(
     observed: Observed = UNOBSERVED,
 ) -> list[Document]:
     """An entry for each schedule, and one for the bound. `packing` has the trees that were chosen."""
-    from syncline.treegen import theory
-
     plan = None
     if goals.own_plan(case.kind):
         plan = partial(_plan, case, graph, asked, packing, goals.wish(size, case, graph, asked))
     if goals.root == "auto" and packing.trees and case.root is not None:
         case = replace(case, root=packing.trees[0].root)
-    best, cluster = packing.best_rate, case.cluster
-    ring = None if cluster is None else theory.ring_rate(cluster, asked.gpus, case.kind)
-    rates: dict[str, Fraction | None] = {
-        PACKED: packing.rate,
-        "ring": None if ring is None else ring[0],
-        "double-binary-tree": None,
-    }
-    entries = []
+    best = packing.best_rate
+    own = Simulation(PACKED, goals.settings, plan)
     with Progress([name for _, name in SCHEDULES], observed) as progress:
-        for algorithm, name in SCHEDULES:
-            own = Simulation(
-                algorithm, goals.settings if algorithm == PACKED else (), plan if algorithm == PACKED else None
-            )
-            entry = _entry(algorithm, name, rates[algorithm])
-            if algorithm == "ring" and ring is not None:
-                entry["theory_over"] = NVLINK if ring[1] else PCIE
-            entries.append(_with_times(entry, case, own, best, progress))
+        trees = _with_times(_entry(PACKED, SCHEDULES[0][1], packing.rate), case, own, best, progress)
+        entries = [trees, *_others(case, asked.gpus, best, progress)]
     return [*entries, _bound(case, BOUND, best, size)]
 
 
@@ -281,7 +267,7 @@ def of_hybrid(case: Case, graph: Graph, found: Hybrid, observed: Observed = UNOB
     links together, of which each tree has one.
     """
     from syncline.schedules import plan_form
-    from syncline.treegen import hybrid, theory
+    from syncline.treegen import hybrid
 
     switch_ps = round(found.switch_s / hybrid.PS / case.ranks)
     waits = [f"endpoint.peer_access_latency={switch_ps}ps"] if waits_for_peer_access(case.endpoint) else []
@@ -289,8 +275,6 @@ def of_hybrid(case: Case, graph: Graph, found: Hybrid, observed: Observed = UNOB
     def plan() -> str:
         return plan_form.dumps(hybrid.written(graph, found, PACKED))
 
-    cluster = case.cluster
-    ring = None if cluster is None else theory.ring_rate(cluster, found.nvlink.asked.gpus, case.kind)
     nvlinks = found.nvlink.packed.rate
     both = nvlinks + found.pcie.packed.rate
     of_trees = [
@@ -301,12 +285,23 @@ def of_hybrid(case: Case, graph: Graph, found: Hybrid, observed: Observed = UNOB
     with Progress([HYBRID, NVLINKS_ALONE, *(name for _, name in SCHEDULES[1:])], observed) as progress:
         for name, rate, simulation in of_trees:
             entries.append(_with_times(_entry(PACKED, name, rate), case, simulation, found.best_rate, progress))
-        for algorithm, name in SCHEDULES[1:]:
-            entry = _entry(algorithm, name, ring[0] if algorithm == "ring" and ring is not None else None)
-            if algorithm == "ring" and ring is not None:
-                entry["theory_over"] = NVLINK if ring[1] else PCIE
-            entries.append(_with_times(entry, case, Simulation(algorithm), found.best_rate, progress))
+        entries += _others(case, found.nvlink.asked.gpus, found.best_rate, progress)
     return [*entries, _bound(case, BOUND_OF_BOTH, found.best_rate, found.size)]
+
+
+def _others(case: Case, gpus: tuple[int, ...], best: Fraction, progress: Progress) -> list[Document]:
+    """Entries of the schedules beside packed trees; of rings on a known machine with what theory says."""
+    from syncline.treegen import theory
+
+    ring = None if case.cluster is None else theory.ring_rate(case.cluster, gpus, case.kind)
+    entries = []
+    for algorithm, name in SCHEDULES[1:]:
+        rate, over_nvlinks = ring if algorithm == "ring" and ring is not None else (None, None)
+        entry = _entry(algorithm, name, rate)
+        if over_nvlinks is not None:
+            entry["theory_over"] = NVLINK if over_nvlinks else PCIE
+        entries.append(_with_times(entry, case, Simulation(algorithm), best, progress))
+    return entries
 
 
 def _with_times(entry: Document, case: Case, simulation: Simulation, best: Fraction, progress: Progress) -> Document:

@@ -82,13 +82,7 @@ def measure(
     found = measuring.wanted(asked)
     for warning in found.warnings:
         options.warn(warning, quiet=quiet)
-    if shapes is not None:
-        measuring.write_shapes(shapes, asked, found)
-    if shapes is not None and out is None:
-        finished = measuring.unmeasured(found, shapes)
-    else:
-        finished = measuring.run(asked, found)
-    _print(finished, json=json)
+    _print(measuring.carried_out(asked, found, shapes), json=json)
     return 0
 
 
