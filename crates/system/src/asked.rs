@@ -6,7 +6,7 @@ use crate::job::job;
 use crate::machine::Machine;
 use crate::spec::Spec;
 use serde::Serialize;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use syncline_core::{NodeId, Ps, Rate};
 use syncline_topology::Fabric;
 
@@ -41,7 +41,7 @@ pub fn asked(spec_json: &str) -> Result<Vec<Asked>, RunError> {
     let everybody: Vec<u32> = (0..npus).collect();
     let job = job(&spec)?;
     let families = Families::new(&spec, &job, npus)?;
-    let mut shapes = HashMap::new();
+    let mut shapes = BTreeMap::new();
     let of_cohort = |cohort: &FamilyCohort<'_>| {
         let members = cohort.spec.groups.as_ref().map_or_else(|| vec![everybody.clone()], |g| g.members.clone());
         let known = shapes.len() as u32;
@@ -66,7 +66,7 @@ pub fn asked(spec_json: &str) -> Result<Vec<Asked>, RunError> {
 fn shape(fabric: &dyn Fabric, members: &[u32]) -> Vec<(u32, Rate, Ps)> {
     let ranks = members.len() as u32;
     let steps = |step: &u32| ranks <= ALL_PAIRS || step.is_power_of_two() || (ranks - step).is_power_of_two();
-    let mut numbers = HashMap::new();
+    let mut numbers = BTreeMap::new();
     let (mut found, mut path) = (Vec::new(), Vec::new());
     for step in (1..ranks).filter(steps) {
         for rank in 0..ranks {
