@@ -106,7 +106,7 @@ class Few:
     """Bytes."""
     inflight: int
     time_ps: float
-    """What that collective takes, by the law."""
+    """What that collective takes, from two waves."""
     better: Usual
     """Other chunks."""
     better_ps: float
