@@ -12,6 +12,7 @@ const DETECTED: &str = r#"{"schema_version": 1, "source": "the tool", "gpus": [5
 /// another test started a process cannot be executed ("text file busy") until that process has let go of it.
 fn planner(name: &str, detects: &str) -> (PathBuf, PathBuf) {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("planner-{name}-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&folder); // of a process that had the same number
     fs::create_dir_all(&folder).unwrap();
     let (script, notes) = (folder.join("planner"), folder.join("notes"));
     fs::write(folder.join("detected"), detects).unwrap();

@@ -230,12 +230,22 @@ def document(found: Wanted, rows: Sequence[Measured], about: Mapping[str, str]) 
     return made
 
 
-def carried_out(asked: Asked, found: Wanted, shapes: Path | None, observer: Observer | None = None) -> Finished:
-    """Writes the shapes into a file, if one is named for them, and measures unless that is all that is wanted."""
+def carried_out(
+    asked: Asked,
+    found: Wanted,
+    shapes: Path | None,
+    observer: Observer | None = None,
+    cancel: Cancellation | None = None,
+) -> Finished:
+    """Writes the shapes into a file, if one is named for them, and measures unless that is all that is wanted.
+
+    Raises [`CancelledError`] if it was cancelled before, which leaves an older table as it is.
+    """
     if shapes is not None:
         write_shapes(shapes, asked, found)
         if asked.out is None:
             return unmeasured(found, shapes)
+    cancelling.check(cancel)
     return run(asked, found, observer)
 
 
@@ -437,7 +447,7 @@ def measure(
         found = wanted(asked)
         for warning in found.warnings:
             warn(warning)
-        finished = carried_out(asked, found, written, Observer(warn, _heard(found, watch, token)))
+        finished = carried_out(asked, found, written, Observer(warn, _heard(found, watch, token)), token)
     return Measurement(finished, dumps(found.kernels, asked.source), said)
 
 

@@ -7,7 +7,7 @@ to be known before something begins (`warn`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
 from syncline import cancelling, choice, comparison, engine, estimate, ideal_bound, memory, results, runner
@@ -81,16 +81,16 @@ def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
     return Looked(replace(study, warnings=(*study.warnings, *too_large)), tuple(looks))
 
 
-def _slow_links(study: Study) -> Iterator[str]:
-    """A warning for every variant whose settings make links look slower than they are."""
-    for variant in study.variants:
-        yield from (f"{variant.name}: {said}" for said in engine.slow_links(variant))
+def _with_slow_links(study: Study) -> Study:
+    """The study with a warning for every variant whose settings make links look slower than they are."""
+    slow = [f"{variant.name}: {said}" for variant in study.variants for said in engine.slow_links(variant)]
+    return replace(study, warnings=(*study.warnings, *slow))
 
 
 def check(read: Read, settings: Settings, watch: Watch | None = None) -> Checked:
     """What running a study will take. Raises [`InputError`] with everything that is wrong with it."""
     looked = look(read, settings, watch)
-    study = replace(looked.study, warnings=(*looked.study.warnings, *_slow_links(looked.study)))
+    study = _with_slow_links(looked.study)
     named = [(variant, preview) for variant, (preview, _) in zip(study.variants, looked.looks, strict=True)]
     estimates = [(v.name, each) for v, each in zip(study.variants, looked.estimates(), strict=True)]
     warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
@@ -120,7 +120,7 @@ def run(
     directory = None if to is None else to(study)
     if directory is not None:
         directory.check()
-    study = replace(study, warnings=(*study.warnings, *_slow_links(study)))
+    study = _with_slow_links(study)
     expected = looked.estimates()
     for variant, each in zip(study.variants, expected, strict=True):
         text = estimate.warning(variant.name, each)
