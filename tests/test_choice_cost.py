@@ -7,7 +7,7 @@ import pytest
 from support.experiments import study
 from support.registry import WITH_CONTENTION
 from syncline import choice, engine, trials
-from syncline.engine import Attempt
+from syncline.attempt import Attempt
 from syncline.schema.load import Variant
 
 DEAR = (

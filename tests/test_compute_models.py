@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from support.command import Ended
-from syncline import assumptions, document, engine
+from syncline import assumptions, completing, document, engine
 from syncline.errors import InputError
 from syncline.measurements import operators
 from syncline.measurements.shapes import COLUMNS, IMAGES
@@ -106,7 +106,7 @@ class TestOnAnH200:
     def described(self, *settings: str) -> dict[str, Any]:
         text = EXPERIMENT + "npu: {gpu: h200}\n"
         experiment = loaded(text, *settings, "workload.precision=bf16")
-        found: dict[str, Any] = engine.specification(experiment.experiment)["job"]["compute"]
+        found: dict[str, Any] = completing.specification(experiment.experiment)["job"]["compute"]
         return found
 
     def errors(self, spec: dict[str, Any], rows: list[kernel_table.Row]) -> list[float]:
@@ -161,7 +161,7 @@ def test_a_table_gives_the_times_of_an_experiment(tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text(f"{HEADER}\n{ROW}\nadd,forward,64,0,64,1,1,fp16,24576,2e-6,0,1,1,,,,\n")
     variant = loaded(EXPERIMENT, "npu.compute.kind=table", "npu.compute.table=t.csv")
-    spec = engine.specification(variant.experiment)["job"]["compute"]["model"]
+    spec = completing.specification(variant.experiment)["job"]["compute"]["model"]
     assert spec["products"] == [[64, 64, 64, 1, 24576, 3_000_000]]
     assert spec["streams"] == [[24576, 2_000_000]]
     assert (

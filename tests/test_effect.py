@@ -12,7 +12,7 @@ from typing import Any, Final
 import pytest
 
 from support import registry
-from syncline import assumptions, document, engine, estimate
+from syncline import assumptions, completing, document, engine, estimate
 from syncline.errors import InputError
 from syncline.networks.base import COMMON
 from syncline.networks.ethernet import USUAL, EthernetNetwork
@@ -434,7 +434,7 @@ def test_every_field_has_another_value_here() -> None:
 def test_what_is_accepted_is_told_to_the_engine_and_what_is_refused_is_named() -> None:
     ignored: list[str] = []
     for number, (text, variant) in enumerate(experiments(rotated=False)):
-        told = engine.specification(variant.experiment, TEXT)
+        told = completing.specification(variant.experiment, TEXT)
         paths = tried(text, variant.experiment)
         # Kinds stand beside each other often enough that each experiment may leave most fields to the others.
         for path in paths if text in MORE else paths[number % SHARED_BY :: SHARED_BY]:
@@ -452,7 +452,7 @@ def test_what_is_accepted_is_told_to_the_engine_and_what_is_refused_is_named() -
             if path in BY_DEFAULT and BY_DEFAULT[path](other.experiment) == BY_DEFAULT[path](variant.experiment):
                 continue
             try:
-                same = engine.specification(other.experiment, TEXT) == told
+                same = completing.specification(other.experiment, TEXT) == told
             except TreesError:  # of a topology without links that have names
                 continue
             listed = any(f"{path} = " in line and "no effect" in line for line in assumptions.of([other]))
@@ -465,7 +465,7 @@ def outcome(experiment: Experiment) -> Any:
     from syncline import _core
 
     try:
-        result = _core.run(json.dumps(engine.described(experiment, TEXT)))
+        result = _core.run(json.dumps(completing.described(experiment, TEXT)))
     except (_core.SpecError, _core.SimulationError, TreesError):
         return None
     summary = json.loads(result["summary"])

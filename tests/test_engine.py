@@ -18,7 +18,7 @@ import pytest
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS, study
 from support.registry import BACKENDS, FOLDING, ON_ANY_FABRIC
-from syncline import _core, bounds, choice, engine, topology
+from syncline import _core, bounds, choice, completing, engine, topology
 
 Command = Callable[..., Ended]
 
@@ -215,7 +215,7 @@ def test_auto_and_ring_unidirectional_in_a_file() -> None:
     def told(algorithm: str, shape: str) -> tuple[str, str]:
         text = f"name: a\ntopology: {shape}\nworkload: {{collective: all-reduce, size: 64MB}}\n"
         variant = choice.settled(study(f"{text}collective: {{algorithm: {algorithm}}}\n")).variants[0]
-        collectives = engine.specification(variant.experiment)["collectives"]
+        collectives = completing.specification(variant.experiment)["collectives"]
         return collectives["algorithm"], collectives["lanes"]
 
     assert told("auto", "Ring(4)") == ("ring", "alternate")

@@ -17,7 +17,7 @@ import pytest
 from support import fake_core
 from support.command import Ended
 from support.experiments import study
-from syncline import collective_names, facts, topology
+from syncline import collective_names, completing, facts, topology
 from syncline.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
 from syncline.networks import NETWORKS, PacketNetwork
 from syncline.report import declared
@@ -163,10 +163,9 @@ def test_the_search_finds_what_is_said_again() -> None:
 
 
 def test_the_stand_in_has_the_tables_that_are_declared(fake_engine: ModuleType) -> None:
-    from syncline import engine
 
     (variant,) = study("name: one\ntopology: Ring(4)\nworkload: {model: resnet18, batch: 8}\n").variants
-    spec = engine.specification(variant.experiment)
+    spec = completing.specification(variant.experiment)
     result = fake_engine.run(json.dumps(spec))
     usual = {name: table for name, table in facts.engine().tables.items() if name not in OF_ETHERNET}
     assert list(result["tables"]) == list(usual)

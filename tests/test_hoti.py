@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from syncline import engine, studies
+from syncline import completing, engine, studies
 from syncline.endpoints import IdealEndpoint
 from syncline.engine import Result
 from syncline.fabric import scale_out_notation
@@ -101,7 +101,7 @@ def test_sweeps_reach_the_variants_that_they_name() -> None:
     assert found == {(name, *count) for name in ("flat800", "hierOpt") for count in counts}
 
     def simulated(experiment: Any) -> str:
-        specification = engine.specification(experiment, None)
+        specification = completing.specification(experiment, None)
         return str([specification[part] for part in ("fabric", "collectives", "endpoint", "job")])
 
     in_claims = {simulated(experiment(name, *run.settings)) for name in hoti.OPTIMAL for run in hoti._concurrent(name)}

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syncline
-from syncline import _core, demand, engine, in_flight, load, quantities
+from syncline import _core, completing, demand, engine, in_flight, load, quantities, specification
 from syncline.schema.load import Variant
 
 FABRIC = "Ring(4, rate={rate}, latency={latency})_Ring(4, rate={rate}, latency={latency})"
@@ -165,7 +165,7 @@ def test_fitted_chunks_are_as_fast_as_was_measured() -> None:
 def test_stages_of_a_pipeline_are_tried_out_once() -> None:
     """Communicators have the same shape if their links are alike, and only then."""
     variant = of_pipeline(micro_batches=2)
-    described = engine._incomplete(variant.experiment, None)
+    described = specification.incomplete(variant.experiment, None)
     in_flight.marked(described)
     shapes: dict[str, set[int]] = {}
     for part, section in demand.parts(described, _core.asked):
@@ -193,11 +193,11 @@ def test_many_chunks_are_made_fewer_and_it_hardly_takes_longer(monkeypatch: pyte
     variant = of_pipeline(micro_batches=4)
     found = [engine.run(variant).summary]
     chunks = [engine.preview(variant).chunks]
-    assert not any(of.fewer for _, of in engine.usual_chunks(variant))
+    assert not any(of.fewer for _, of in completing.usual_chunks(variant))
     monkeypatch.setattr(in_flight, "MANY", chunks[0] // 8)
     found.append(engine.run(variant).summary)
     chunks.append(engine.preview(variant).chunks)
-    assert "larger than links need" in " ".join(str(of) for _, of in engine.usual_chunks(variant))
+    assert "larger than links need" in " ".join(str(of) for _, of in completing.usual_chunks(variant))
     assert chunks[1] < chunks[0] / 4
     assert 0.95 * found[0]["total_ps"] < found[1]["total_ps"] < 1.02 * found[0]["total_ps"]
 
@@ -212,7 +212,7 @@ def test_chunks_stay_small_where_larger_ones_take_longer(monkeypatch: pytest.Mon
             "workload": {"collective": "all-reduce", "size": "64MiB"},
         }
     )._study.variants
-    ((_, usual),) = engine.usual_chunks(variant)
+    ((_, usual),) = completing.usual_chunks(variant)
     few, many = (
         run(topology, "64MiB", algorithm="hierarchical", chunk=f"{chunk}B", inflight=16).systems["one"].total_time_s
         for chunk in (usual.chunk, 64 * 1024)

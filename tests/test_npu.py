@@ -11,7 +11,7 @@ import pytest
 
 from support.command import Ended
 from support.experiments import complaints, study
-from syncline import assumptions, engine
+from syncline import assumptions, completing, engine
 from syncline.fabric.machines import MACHINES
 from syncline.schema.experiment import Experiment
 from syncline.schema.npu import FIGURES
@@ -190,7 +190,7 @@ class TestWhatIsSaid:
         assert f"endpoint.comm_memory_bandwidth = 450GB/s ({share})" in lines
         assert "endpoint.comm_sms = 6 (auto: as many SMs as that bandwidth needs, as CommOpt of the ACE paper)" in lines
         endpoint = "endpoint={kind: baseline, comm_memory_bandwidth: auto, comm_sms: auto}"
-        specification = engine.specification(experiment("dgx-h100", endpoint))["endpoint"]
+        specification = completing.specification(experiment("dgx-h100", endpoint))["endpoint"]
         assert specification["memory_bytes_per_s"] == 3350 * 10**9 // 2
         reads = specification["sm_bytes_per_s"] / (64 * 1830 * 10**6)
         assert specification["memory_bytes_per_s"] <= specification["sm_bytes_per_s"]

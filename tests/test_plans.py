@@ -12,7 +12,7 @@ import pytest
 from support import plans, registry
 from support.command import Ended
 from support.schedules import RING4, edit_step
-from syncline import assumptions, document, engine, rundir
+from syncline import assumptions, completing, document, rundir
 from syncline.errors import InputError
 from syncline.schedules import msccl_xml, plan, ring
 from syncline.schema.load import Study, load
@@ -183,7 +183,7 @@ class TestExperiments:
     def test_settings_and_several_kinds(self) -> None:
         study = read(TRAINING, 'collective.plan=["ring4.xml", "all-to-all.xml"]')
         (variant,) = study.variants
-        told = engine.specification(variant.experiment)["collectives"]["plans"]
+        told = completing.specification(variant.experiment)["collectives"]["plans"]
         assert [set(entry) for entry in told] == [{"schedule", "root"}] * 2
         assert not any(line.startswith("collective.algorithm") for line in assumptions.of([variant]))
         (half,) = read(TRAINING, "collective.plan=ring4.xml", "collective.algorithm=auto").variants

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from support import fake_core
 from support.command import Ended
-from syncline import engine, studies
+from syncline import completing, studies
 from syncline.reproduction import ace, ace1, blink, hoti, ledger, sources, training, tutorial
 from syncline.reproduction.runs import Run, Runs, least
 from syncline.sweeps import points
@@ -223,7 +223,7 @@ def test_a_larger_baseline_computes_like_an_ace_and_communicates_like_the_baseli
     assert found["Baseline++"]["compute_ps"] == pytest.approx(found["ACE"]["compute_ps"], rel=1e-9)
     assert found["Ideal"]["compute_ps"] <= found["ACE"]["compute_ps"] < found["Baseline"]["compute_ps"]
     variants = [runs.variant(Run(ace1.TRAINED[model], s, settings)).experiment for s in ("Baseline", "Baseline++")]
-    endpoints = [engine.specification(experiment, None)["endpoint"] for experiment in variants]
+    endpoints = [completing.specification(experiment, None)["endpoint"] for experiment in variants]
     assert endpoints[0] == endpoints[1]
 
 

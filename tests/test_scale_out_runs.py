@@ -12,7 +12,7 @@ import pytest
 from support.command import Ended
 from support.experiments import study
 from support.registry import FOLDING, WITH_CONTENTION
-from syncline import assumptions, engine, facts
+from syncline import assumptions, completing, facts
 from syncline.fabric.graph import BUFFER
 
 Command = Callable[..., Ended]
@@ -152,7 +152,7 @@ def test_buffers_without_effect_are_listed(backend: str) -> None:
     knows = BUFFER in facts.engine().networks[backend].attributes
     assert (said in assumptions.of([variant])) is not knows
     assert said not in assumptions.of([plain])
-    assert ("attributes" in engine.specification(variant.experiment)) is knows
+    assert ("attributes" in completing.specification(variant.experiment)) is knows
 
 
 def test_buffers_go_to_backends_that_know_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +160,7 @@ def test_buffers_go_to_backends_that_know_them(monkeypatch: pytest.MonkeyPatch) 
     packet = replace(known.networks["packet"], attributes=[BUFFER])
     monkeypatch.setattr(facts, "engine", lambda: replace(known, networks={**known.networks, "packet": packet}))
     (variant,) = study(experiment("LeafSpine(leaves=2, hosts=2, spines=1, spine_switch_buffer=5kB)")).variants
-    told = engine.specification(variant.experiment)["attributes"]
+    told = completing.specification(variant.experiment)["attributes"]
     assert told == [{"node": 6, "name": BUFFER, "value": 2500}]
     assert not [line for line in assumptions.of([variant]) if "no effect" in line]
 

@@ -13,7 +13,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from support.experiments import SMALL, THREE_SYSTEMS, study
-from syncline import assumptions, engine, rundir, studies
+from syncline import assumptions, completing, rundir, specification, studies
 from syncline.document import plain, read
 from syncline.endpoints import AceEndpoint, IdealEndpoint
 from syncline.errors import InputError
@@ -73,7 +73,7 @@ def _lines(specs: dict[str, dict[str, Any]]) -> list[str]:
 def test_packaged_studies_are_legal_and_keep_what_they_tell_the_engine(name: str, snapshot: SnapshotAssertion) -> None:
     path, label = studies.find(name)
     variants = load_file(path, label).variants
-    specs = {v.name: engine.specification(v.experiment, v.astra_text and "...") for v in variants}
+    specs = {v.name: completing.specification(v.experiment, v.astra_text and "...") for v in variants}
     assert _lines(specs) == snapshot
     assert assumptions.of(variants) == snapshot
 
@@ -239,16 +239,16 @@ def test_a_setting_that_a_variant_displaces_is_remarked_on() -> None:
 
 def test_what_communication_takes_compute_does_not_have() -> None:
     sms, ace, ideal = (v.experiment for v in study(THREE_SYSTEMS).variants)
-    assert engine.compute_share(sms) == (74, 450 * 10**9)
-    assert engine.compute_share(ace) == (80, 772 * 10**9)
-    assert engine.compute_share(ideal) == (80, 900 * 10**9)
+    assert specification.compute_share(sms) == (74, 450 * 10**9)
+    assert specification.compute_share(ace) == (80, 772 * 10**9)
+    assert specification.compute_share(ideal) == (80, 900 * 10**9)
 
 
 def test_without_overlap_both_have_everything() -> None:
     text = (
         SMALL + "training: {overlap: false}\nendpoint: {kind: baseline, comm_memory_bandwidth: 900GB/s, comm_sms: 80}\n"
     )
-    assert engine.compute_share(study(text).variants[0].experiment) == (80, 900 * 10**9)
+    assert specification.compute_share(study(text).variants[0].experiment) == (80, 900 * 10**9)
 
 
 def test_embeddings_in_the_background_have_what_compute_lacks() -> None:
@@ -256,7 +256,7 @@ def test_embeddings_in_the_background_have_what_compute_lacks() -> None:
         "training: {background_embedding: true}\n"
         "endpoint: {kind: baseline, comm_memory_bandwidth: 128GB/s, comm_sms: 2}\n"
     )
-    job = engine.specification(study(text).variants[0].experiment)["job"]
+    job = completing.specification(study(text).variants[0].experiment)["job"]
     assert job["strategy"] == "hybrid"
     assert job["compute"]["flops_per_s"] == 120e12 * 77 / 80
     assert job["compute"]["memory_bytes_per_s"] == 692e9
@@ -265,7 +265,7 @@ def test_embeddings_in_the_background_have_what_compute_lacks() -> None:
 
 def test_an_array_is_slowed_by_the_share_of_sms_that_it_lacks() -> None:
     text = THREE_SYSTEMS + "npu: {clock: 1GHz, compute: {kind: systolic, rows: 128}}\n"
-    sms, ace, _ = (engine.specification(v.experiment)["job"]["compute"]["model"] for v in study(text).variants)
+    sms, ace, _ = (completing.specification(v.experiment)["job"]["compute"]["model"] for v in study(text).variants)
     array = {"kind": "systolic", "rows": 128, "columns": 256, "dataflow": "output-stationary", "clock_hz": 1e9}
     assert ace == array | {"arrays": 1, "sram": None}
     assert sms == {**ace, "clock_hz": 1e9 * 74 / 80}
@@ -294,7 +294,7 @@ def test_the_resolved_experiment_means_the_same(text: str) -> None:
     second = study(rundir.resolved_yaml(first))
     assert rundir.config_hash(first) == rundir.config_hash(second)
     for a, b in zip(first.variants, second.variants, strict=True):
-        assert engine.specification(a.experiment) == engine.specification(b.experiment)
+        assert completing.specification(a.experiment) == completing.specification(b.experiment)
 
 
 def test_names_that_look_like_numbers_survive_resolution() -> None:
@@ -317,12 +317,12 @@ def with_buses(buses: str) -> str:
 
 def test_buses_reach_the_engine() -> None:
     (variant,) = study(with_buses(LOGGP + ", message: 4KiB, memory: 900GB/s}")).variants
-    told = engine.specification(variant.experiment)["endpoint"]
+    told = completing.specification(variant.experiment)["endpoint"]
     assert told["memory_bytes_per_s"] == 900 * 10**9
     costs = {"latency_ps": 71_429, "overhead_ps": 28_571, "gap_ps": 28_571, "message_bytes": 4096}
     assert told["buses"] == {"kind": "loggp", **costs}
     (variant,) = study(with_buses(LOGGP + "}")).variants
-    assert engine.specification(variant.experiment)["endpoint"]["memory_bytes_per_s"] == 180 * 10**9
+    assert completing.specification(variant.experiment)["endpoint"]["memory_bytes_per_s"] == 180 * 10**9
     assert "endpoint.buses.memory = comm_memory_bandwidth (default)" in assumptions.of([variant])
 
 

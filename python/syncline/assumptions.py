@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from syncline import engine, facts
+from syncline import completing, facts
 from syncline.document import Mapping, Scalar
 from syncline.endpoints import Buses, EndpointSection
 from syncline.fabric.gpus import GPUS
@@ -107,7 +107,7 @@ def _of_one(variant: Variant) -> Iterator[str]:
 
 def _of_chunks(variant: Variant) -> Iterator[str]:
     """What chunks are where nothing is said of them."""
-    for family, usual in engine.usual_chunks(variant):
+    for family, usual in completing.usual_chunks(variant):
         of = "" if family is None else f" of family {family}"
         yield f"collective{of}: {usual} (default)"
 

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from syncline.errors import Problem
+from syncline.errors import EngineDefectError, Problem
 
 CRATES: Final = Path(__file__).parents[2] / "crates"
 """The engine's sources in a checkout."""
@@ -53,3 +53,19 @@ def require() -> None:
     expected = sources()
     if expected is not None and (not hasattr(_core, "sources") or _core.sources() != expected):
         raise EngineUnusableError("it was built from other sources")
+
+
+def defect(error: BaseException, request: str) -> BaseException:
+    """A failure with what is worth a report, if the engine has panicked; any other error as it is."""
+    if type(error).__name__ not in PANICS:
+        return error
+    import tempfile
+
+    message = f"the engine stopped at an error of its own, which is worth a report: {error}"
+    try:
+        with tempfile.NamedTemporaryFile("w", prefix="syncline-", suffix=".json", delete=False) as file:
+            file.write(request)
+        message += f"; what it was to simulate is in {file.name}"
+    except OSError:
+        pass  # the message is what matters
+    return EngineDefectError(message)

@@ -23,7 +23,7 @@ from functools import partial
 from typing import Final
 
 from syncline import engine, estimate, memory, runner
-from syncline.engine import NO_LIMIT, Attempt
+from syncline.attempt import NO_LIMIT, Attempt
 from syncline.errors import EngineDefectError, InputError, SimulationFailedError
 from syncline.preview import Preview
 from syncline.schema.experiment import DEFAULT_CHUNK

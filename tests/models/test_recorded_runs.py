@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from syncline import _core, engine
+from syncline import _core, completing
 from syncline.schema import load
 
 EXPERIMENT = """\
@@ -40,5 +40,5 @@ def test_times_are_as_recorded(model: str, kernels: str, tmp_path: Path) -> None
     path = tmp_path / "recorded.yaml"
     path.write_text(EXPERIMENT.format(model=model, kernels=kernels))
     (variant,) = load.load_file(path, path.name).variants
-    summary = json.loads(_core.run(json.dumps(engine.specification(variant.experiment)))["summary"])
+    summary = json.loads(_core.run(json.dumps(completing.specification(variant.experiment)))["summary"])
     assert (summary["total_ps"], summary["compute_ps"]) == RECORDED[model, kernels]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import _core, document, engine
+from syncline import _core, completing, document
 from syncline.models.model import Layer, Model, Operator
 from syncline.schema.load import load
 from syncline.schema.parallel import Parallel
@@ -149,7 +149,7 @@ def simulated(divided: Divided, topology: str, fold: str = "auto") -> dict[str, 
         f"endpoint: {{kind: ideal, step_latency: 0s}}\ncollective: {{algorithm: ring}}\nfold: '{fold}'\n"
     )
     (variant,) = load(document.read(text, "file.yaml"), "file.yaml", Path()).variants
-    spec = engine.specification(variant.experiment)
+    spec = completing.specification(variant.experiment)
     compute = {"flops_per_s": 1e12, "memory_bytes_per_s": 1e12, "scale": 1.0, "tile": None}
     families = [
         {"name": name, "members": members, "collectives": spec["collectives"]}

@@ -12,7 +12,7 @@ import pytest
 
 from support.command import Ended
 from support.experiments import study
-from syncline import choice, engine
+from syncline import choice, completing, engine
 from syncline.chunking import MB, miad
 from syncline.errors import InputError
 from syncline.treegen import hybrid, planned, servers
@@ -37,7 +37,7 @@ def summary(text: str) -> dict[str, Any]:
 
 def plans(text: str) -> list[dict[str, Any]]:
     (variant,) = study(text).variants
-    found: list[dict[str, Any]] = engine.specification(variant.experiment)["collectives"]["plans"]
+    found: list[dict[str, Any]] = completing.specification(variant.experiment)["collectives"]["plans"]
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from syncline import choice, engine, estimate, memory, runner, trials
+from syncline import choice, completing, engine, estimate, memory, runner, trials
 from syncline.api.arguments import Settings
 from syncline.api.simulate import Read
 from syncline.engine import Result
@@ -61,7 +61,7 @@ def planned(read: Read, settings: Settings, base: Base) -> list[Planned]:
     """What may help a system, read and looked at by the engine."""
     found: list[Planned] = []
     experiments = [base.variant.experiment]
-    usual = max((of for _, of in engine.usual_chunks(base.variant)), key=lambda of: of.chunk, default=None)
+    usual = max((of for _, of in completing.usual_chunks(base.variant)), key=lambda of: of.chunk, default=None)
     for change in changes.of(base.variant.experiment, timeouts=base.timeouts, usual=usual):
         for more in ((), change.instead) if change.instead else ((),):
             each = _planned(read, settings, base, change, (*change.settings, *more))

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from syncline import cancelling, choice, comparison, engine, estimate, ideal_bound, memory, results, runner
+from syncline import cancelling, choice, comparison, completing, engine, estimate, ideal_bound, memory, results, runner
 from syncline.api.arguments import Settings
 from syncline.engine import Prepared
 from syncline.estimate import Estimate
@@ -83,7 +83,7 @@ def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
 
 def _with_slow_links(study: Study) -> Study:
     """The study with a warning for every variant whose settings make links look slower than they are."""
-    slow = [f"{variant.name}: {said}" for variant in study.variants for said in engine.slow_links(variant)]
+    slow = [f"{variant.name}: {said}" for variant in study.variants for said in completing.slow_links(variant)]
     return replace(study, warnings=(*study.warnings, *slow))
 
 

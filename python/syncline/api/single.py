@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
+from syncline import completing
 from syncline.api import arguments
 from syncline.api.arguments import FLAGS, Settings, Spelling
 from syncline.errors import InputError, Problem
@@ -168,7 +169,7 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
     if not outcomes.results:
         return Finished(variant, outcomes, None)
     variant, result = outcomes.results[0]
-    warnings = [*study.warnings, *engine.slow_links(variant), *result.summary["warnings"]]
+    warnings = [*study.warnings, *completing.slow_links(variant), *result.summary["warnings"]]
     seen = {variant.name: result.summary}
     document = results.document([variant], seed=settings.seed, status="complete", warnings=warnings, seen=seen)
     document["assumptions"] = assumed + document["assumptions"]

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from syncline import cancelling, document, engine, estimate, studies
+from syncline import cancelling, completing, document, engine, estimate, studies
 from syncline.document import Node
 from syncline.engine import Result
 from syncline.errors import InputError, SimulationFailedError
@@ -74,7 +74,7 @@ class Runs:
         """
         cancelling.check(self.cancel)
         variant = self.variant(run)
-        key = json.dumps([variant.seed, engine.specification(variant.experiment, variant.astra_text)])
+        key = json.dumps([variant.seed, completing.specification(variant.experiment, variant.astra_text)])
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
@@ -133,7 +133,7 @@ class _Ahead(Runs):
 
     def result(self, run: Run) -> Result:
         variant = self.variant(run)
-        key = json.dumps([variant.seed, engine.specification(variant.experiment, variant.astra_text)])
+        key = json.dumps([variant.seed, completing.specification(variant.experiment, variant.astra_text)])
         if key not in self.seconds:
             is_kept = self.kept is not None and self.kept.has(key)
             self.seconds[key] = 0.0 if is_kept else estimate.of(variant.experiment, engine.preview(variant)).time_s

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from syncline import engine
+from syncline import specification
 from syncline.engine import PS_PER_S
 from syncline.models import times
 from syncline.models.demands import Kernel
@@ -111,7 +111,7 @@ class Predictor:
         self.rates = Rates(experiment.topology)
         bounded = experiment.network.backend != "analytical" and not experiment.slow_links
         self.fastest = (experiment.topology.fastest or None) if bounded else None
-        self._compute = engine.compute_model(experiment)
+        self._compute = specification.compute_model(experiment)
 
     def of(self, candidate: Candidate) -> Predicted:
         """The bound and the estimate of a candidate of this experiment."""

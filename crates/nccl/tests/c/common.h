@@ -127,6 +127,8 @@ void free_memory(void *memory);
 void write_memory(void *to, const void *from, size_t bytes);
 /* On the stream, and waits for it. */
 void read_memory(void *to, const void *from, size_t bytes);
+/* The same, given to the stream while that may still wait for a call. */
+void read_waiting(void *to, const void *from, size_t bytes);
 /* collectives.c */
 void check_all(ncclComm_t comm, int rank, int ranks, uint64_t seed, int rounds);
 void check_plain(ncclComm_t comm, int rank, int ranks, size_t count, int round);

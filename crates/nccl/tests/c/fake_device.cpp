@@ -3,7 +3,8 @@
  * A stream is a thread that takes what it is given in order, and sleeps a little before each. Addresses of GPU memory cannot be
  * followed by the program: the pages are there a second time for the threads of streams. So a pointer that is followed on the
  * host ends the program, and so does one that is given to a stream and lies in no allocation. Whatever makes the true driver
- * wait for all work of a GPU does so here, and with FAKE_CUDA_STRICT also what might. Kernels are those of reduce.cu, compiled
+ * wait for all work of a GPU does so here, and with FAKE_CUDA_STRICT also what might; a copy to memory that is not pinned, which
+ * waits for its stream, holds up calls that make something, and with FAKE_CUDA_HOLDS all. Kernels are those of reduce.cu, compiled
  * for the host.
  *
  * FAKE_CUDA_DEVICES: how many GPUs there are, 8 unless given. FAKE_CUDA_FAIL=NAME:N: the N-th call of that name fails.
@@ -121,6 +122,8 @@ struct Stream {
 struct Context {
     int device;
     std::mutex lock;
+    /* Held while a copy from or to memory that is not pinned waits for its stream. */
+    std::mutex copies;
     std::vector<Stream *> streams;
     Stream *legacy = nullptr;
 
@@ -154,8 +157,9 @@ struct Allocation {
 };
 
 static std::mutex memory_lock;
-static std::map<u64, Allocation> allocations;
-static std::map<u64, size_t> registered;
+/* Never destroyed: threads of streams go on while the program ends. */
+static std::map<u64, Allocation> &allocations = *new std::map<u64, Allocation>;
+static std::map<u64, size_t> &registered = *new std::map<u64, size_t>;
 static thread_local std::vector<Context *> contexts;
 static thread_local Stream *own_stream;
 
@@ -164,17 +168,31 @@ static Context *current() { return contexts.empty() ? nullptr : contexts.back();
 /* Whether a call is to fail. */
 static bool fails(const char *name) {
     static std::mutex lock;
-    static std::map<std::string, int> counts;
+    static std::map<std::string, int> &counts = *new std::map<std::string, int>;
     static const char *wish = getenv("FAKE_CUDA_FAIL");
     if (!wish) return false;
     std::lock_guard<std::mutex> guard(lock);
     return std::string(wish) == std::string(name) + ":" + std::to_string(++counts[name]);
 }
+/* Whether a call makes or ends something, for which the true driver waits for copies that wait. */
+static bool makes(const char *name) {
+    static const char *const all[] = {"cuEventCreate", "cuStreamCreateWithPriority", "cuMemAlloc_v2", "cuMemFree_v2",
+                                      "cuMemHostRegister_v2", "cuMemHostUnregister", "cuModuleLoadData", "cuModuleUnload",
+                                      "cuIpcOpenMemHandle_v2", "cuIpcCloseMemHandle", "cuEventDestroy_v2",
+                                      "cuStreamDestroy_v2"};
+    for (const char *one : all) {
+        if (!strcmp(one, name)) return true;
+    }
+    return false;
+}
 #define ENTER(NAME)                                                                                                    \
     if (fails(NAME)) return UNKNOWN
 #define ENTER_CONTEXT(NAME)                                                                                            \
     ENTER(NAME);                                                                                                       \
-    if (!current()) return INVALID_CONTEXT
+    if (!current()) return INVALID_CONTEXT;                                                                            \
+    static const bool is_held_up = makes(NAME) || getenv("FAKE_CUDA_HOLDS");                                           \
+    std::unique_lock<std::mutex> entered(current()->copies, std::defer_lock);                                          \
+    if (is_held_up) std::unique_lock<std::mutex>(current()->copies)
 
 static Stream *stream_of(void *handle) {
     Context *context = current();
@@ -562,12 +580,18 @@ Code cuMemcpyHtoDAsync_v2(u64 to, const void *from, size_t bytes, void *handle) 
     char *target = reached("the target of a copy", to, bytes);
     auto kept = std::make_shared<std::vector<char>>((const char *)from, (const char *)from + bytes);
     stream_of(handle)->give([=] { memcpy(target, kept->data(), bytes); });
+    if (bytes > 65536) {
+        entered.lock();
+        stream_of(handle)->synchronize();
+    }
     return OK;
 }
 Code cuMemcpyDtoHAsync_v2(void *to, u64 from, size_t bytes, void *handle) {
     ENTER_CONTEXT("cuMemcpyDtoHAsync_v2");
     char *source = reached("the source of a copy", from, bytes);
     stream_of(handle)->give([=] { memcpy(to, source, bytes); });
+    entered.lock();
+    stream_of(handle)->synchronize();
     return OK;
 }
 Code cuModuleLoadData(void **module, const void *image) {

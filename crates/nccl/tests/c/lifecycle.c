@@ -2,6 +2,7 @@
 #include "common.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 static ncclComm_t join(struct seat seat) {
     ncclComm_t comm;
@@ -279,6 +280,47 @@ static void driver_fails(struct seat seat) {
     OK(ncclCommAbort(comm));
 }
 
+/* All ranks but the last make a call when the last one has made it and copies the result to memory that is not pinned, which
+   waits for the call. Returns the first number of the result. */
+static float read_early(ncclComm_t comm, struct seat seat, float *vector) {
+    float content[1000];
+    for (int i = 0; i < 1000; i++) content[i] = 2;
+    write_memory(vector, content, sizeof content);
+    int is_last = seat.rank == seat.ranks - 1;
+    if (!is_last) usleep(500000);
+    OK(ncclAllReduce(vector, vector, 1000, ncclFloat32, ncclSum, comm, stream()));
+    if (!is_last) synchronize();
+    read_waiting(content, vector, sizeof content);
+    synchronize();
+    return content[0];
+}
+
+/* A copy that waits for the first call of a communicator holds the driver up, but not in what the call takes. */
+static void waiting(struct seat seat) {
+    ncclComm_t comm = join(seat);
+    float *vector = new_memory(4000);
+    for (int i = 0; i < 3; i++) {
+        float sum = read_early(comm, seat, vector);
+        CHECK(sum == 2 * seat.ranks, "%g", sum);
+    }
+    free_memory(vector);
+    OK(ncclCommDestroy(comm));
+}
+
+/* It holds the driver up in all: all ranks learn of it, and no stream waits for ever. */
+static void held_up(struct seat seat) {
+    ncclComm_t comm = join(seat);
+    float *vector = new_memory(4000);
+    ncclResult_t state = ncclSuccess;
+    read_early(comm, seat, vector);
+    OK(ncclCommGetAsyncError(comm, &state));
+    CHECK(state == ncclUnhandledCudaError, "%d: %s", state, ncclGetLastError(comm));
+    CHECK(strstr(ncclGetLastError(comm), "of the driver of CUDA has not returned for 1 s"), "%s", ncclGetLastError(comm));
+    CHECK(strstr(ncclGetLastError(comm), "synchronize the stream"), "%s", ncclGetLastError(comm));
+    free_memory(vector);
+    OK(ncclCommAbort(comm));
+}
+
 /* Arguments that are refused. The communicator works on. */
 static void refusals(struct seat seat) {
     ncclComm_t comm = join(seat), other;
@@ -429,7 +471,8 @@ int lifecycle(const char *scenario, struct seat seat) {
                      {"one_thread", one_thread}, {"refusals", refusals},
                      {"own_settings", own_settings}, {"split_keeps", split_keeps},
                      {"concurrent", concurrent}, {"ahead", ahead},
-                     {"captured", captured}, {"driver_fails", driver_fails}};
+                     {"captured", captured}, {"driver_fails", driver_fails},
+                     {"waiting", waiting},       {"held_up", held_up}};
     for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++) {
         if (strcmp(scenario, scenarios[i].name)) continue;
         scenarios[i].run(seat);

@@ -147,13 +147,23 @@ void free_memory(void *memory) {
     pthread_mutex_unlock(&kept_lock);
 }
 
+/* Copies from and to memory of the host that is not pinned hold up all calls of the driver while they wait for the stream, and so
+ * may wait for ever for a call of the library (runtime.md). The driver puts a copy to a GPU of so many bytes aside at once. */
+enum { WAITING = 65536 };
+
 void write_memory(void *to, const void *from, size_t bytes) {
     if (!on_gpus()) memcpy(to, from, bytes);
+    if (bytes > WAITING) synchronize();
     if (on_gpus() && bytes) CUDA(cuda.to_device((address)(uintptr_t)to, from, bytes, own_stream));
 }
 
-void read_memory(void *to, const void *from, size_t bytes) {
+void read_waiting(void *to, const void *from, size_t bytes) {
     if (!on_gpus()) memcpy(to, from, bytes);
     if (on_gpus() && bytes) CUDA(cuda.to_host(to, (address)(uintptr_t)from, bytes, own_stream));
+}
+
+void read_memory(void *to, const void *from, size_t bytes) {
+    synchronize();
+    read_waiting(to, from, bytes);
     synchronize();
 }

@@ -67,6 +67,7 @@ run "plans of files, six ranks" 6 plans
 run "different calls fail on all ranks" 2 different SYNCLINE_TIMEOUT=3
 run "the death of a rank releases streams" 3 killed SYNCLINE_TIMEOUT=3
 run "an abort releases streams" 2 aborted SYNCLINE_TIMEOUT=3
+run "a copy that waits for a call leaves it the driver" 2 waiting
 for bytes in 1048576 16777216 268435456; do
     run "all-reduce of $bytes bytes" 2 timed CLIENT_BYTES=$bytes
     cat rank.0

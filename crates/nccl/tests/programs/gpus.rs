@@ -183,6 +183,21 @@ fn a_failure_of_the_driver_is_that_of_all_ranks() {
     }
 }
 
+/// The driver makes nothing new while a copy to memory that is not pinned waits for a call. Calls need nothing new.
+#[test]
+fn a_copy_that_waits_for_a_call_does_not_keep_it_from_the_driver() {
+    processes("waiting", 2, apart);
+    processes("waiting", 3, together);
+}
+
+#[test]
+fn a_copy_that_holds_up_the_driver_is_told_and_streams_are_released() {
+    processes("held_up", 2, |rank, command| {
+        apart(rank, command);
+        command.env("SYNCLINE_TIMEOUT", "2").env("FAKE_CUDA_HOLDS", "1");
+    });
+}
+
 /// That no communicator is made, as there is no NCCL either, and that all ranks say why Syncline does not serve.
 fn assert_refused(text: &str, environment: impl Fn(u32, &mut Command)) {
     for child in start("without_nccl", 2, environment) {

@@ -24,6 +24,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use syncline_collective::Kind;
 
 /// A rank of a communicator.
@@ -191,6 +192,11 @@ impl Communicator {
             return Some(self.aborted());
         }
         self.session.failure()
+    }
+
+    /// How long a call may wait without any progress.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.session.timeout()
     }
 
     /// Gives the communicator up, from any thread: calls under way return, here and on all other ranks.

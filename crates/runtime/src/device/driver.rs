@@ -3,6 +3,7 @@
 //! Nothing of it is needed to build. Names and types are those of `cuda.h` of CUDA 12.1: where that header gives a function a
 //! name with a version (`#define cuMemAlloc cuMemAlloc_v2`), this is the name in the library.
 
+use super::watch::entered;
 use crate::bootstrap::{Cause, Failure};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::ptr;
@@ -85,10 +86,11 @@ macro_rules! functions {
     };
 }
 
-/// A function of the driver, with its name for what is said of it.
+/// A function of the driver.
 #[derive(Clone, Copy)]
 pub(crate) struct Function<F> {
-    name: &'static str,
+    /// Its name, for what is said of it.
+    pub(crate) name: &'static str,
     /// The function.
     pub(crate) call: F,
 }
@@ -139,7 +141,7 @@ macro_rules! call {
     ($driver:expr, $field:ident($($argument:expr),* $(,)?)) => {{
         let function = &$driver.$field;
         // SAFETY: see the comment at the call.
-        let code = unsafe { (function.call)($($argument),*) };
+        let code = crate::device::watch::entered(function.name, || unsafe { (function.call)($($argument),*) });
         $driver.judge(function, code)
     }};
 }
@@ -181,7 +183,7 @@ impl Driver {
     /// Whether the work before an event is done.
     pub(crate) fn is_done(&self, event: Handle) -> Result<bool, Failure> {
         // SAFETY: an event is destroyed by its owner alone.
-        match unsafe { (self.query_event.call)(event) } {
+        match entered(self.query_event.name, || unsafe { (self.query_event.call)(event) }) {
             SUCCESS => Ok(true),
             NOT_READY => Ok(false),
             code => Err(self.failure(self.query_event.name, code)),
@@ -194,7 +196,7 @@ impl Driver {
     /// The memory is there until it is unregistered.
     pub(crate) unsafe fn register(&self, start: *mut c_void, bytes: usize) -> Result<bool, Failure> {
         // SAFETY: the caller's promise.
-        match unsafe { (self.register_host.call)(start, bytes, FOR_ALL_DEVICES) } {
+        match entered(self.register_host.name, || unsafe { (self.register_host.call)(start, bytes, FOR_ALL_DEVICES) }) {
             SUCCESS => Ok(true),
             ALREADY_REGISTERED => Ok(false),
             code => Err(self.failure(self.register_host.name, code)),

@@ -14,6 +14,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// Streams of a communicator. Threads of a plan that are more than these share them.
 const STREAMS: usize = 16;
+/// Events for the work on those streams, more than are under way at once. They are made beforehand, as the driver makes none
+/// while a copy of the program holds it up.
+pub(super) const EVENTS: usize = 256;
 /// What parts of memory are aligned to.
 const ALIGNMENT: usize = 256;
 
@@ -49,6 +52,8 @@ impl Engine {
                 call!(context.driver, create_stream(&raw mut stream, NON_BLOCKING, engine.gpu.priority()))?;
                 engine.streams.push(stream as usize);
             }
+            let events = (0..EVENTS).map(|_| engine.new_event()).collect::<Result<Vec<_>, _>>()?;
+            *engine.events.get_mut().unwrap_or_else(PoisonError::into_inner) = events;
             Ok(())
         })?;
         Ok(engine)
@@ -90,22 +95,22 @@ impl Engine {
         self.streams[number % STREAMS] as Handle
     }
 
-    /// Records an event on a stream. The context is current.
-    pub(crate) fn record(self: &Arc<Engine>, stream: Handle) -> Result<Event, Failure> {
-        let driver = self.gpu.context().driver;
-        let kept = self.events.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let handle = match kept {
-            Some(handle) => handle,
-            None => {
-                let mut event = ptr::null_mut();
-                // It writes an event.
-                call!(driver, create_event(&raw mut event, NO_TIMING))?;
-                event as usize
-            }
-        };
+    fn new_event(&self) -> Result<usize, Failure> {
+        let mut event = ptr::null_mut();
+        // It writes an event.
+        call!(self.gpu.context().driver, create_event(&raw mut event, NO_TIMING))?;
+        Ok(event as usize)
+    }
+
+    /// Records an event on a stream. So many that nobody uses are left for others. The context is current.
+    pub(super) fn record(self: &Arc<Engine>, stream: Handle, left: usize) -> Result<Event, Failure> {
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = if events.len() > left { events.pop() } else { None };
+        drop(events);
+        let handle = kept.map_or_else(|| self.new_event(), Ok)?;
         let event = Event { engine: self.clone(), handle };
         // The stream is one of these, or one of the program.
-        call!(driver, record(handle as Handle, stream))?;
+        call!(self.gpu.context().driver, record(handle as Handle, stream))?;
         Ok(event)
     }
 
@@ -123,7 +128,7 @@ impl Engine {
         let stream = self.stream(number);
         // The caller's promise.
         call!(self.gpu.context().driver, copy_async(to as Address, from as Address, bytes, stream))?;
-        self.record(stream)
+        self.record(stream, 0)
     }
 
     /// Waits until all that has been given to its streams is done.
@@ -308,7 +313,7 @@ impl Worker for OnDevice {
         if !self.is_given {
             return Ok(None);
         }
-        let event = self.engine.record(self.stream)?;
+        let event = self.engine.record(self.stream, 0)?;
         self.is_given = false;
         Ok(Some(event))
     }

@@ -11,12 +11,14 @@
 //! * `engine`: what a communicator has there.
 //! * `direct`: payloads of messages in memory of GPUs.
 //! * [`Queue`]: calls that are ordered by streams.
+//! * `watch`: whether a thread is held up in a call of the driver.
 
 pub(crate) mod direct;
 mod driver;
 pub(crate) mod engine;
 mod gpu;
 mod queue;
+mod watch;
 
 pub use gpu::Gpu;
 pub(crate) use gpu::Registered;

@@ -4,11 +4,15 @@
 //! which is the communicator's, has the number of the call. A thread of the communicator takes calls in order: it waits for the
 //! event, carries the call out, and writes the number, whether the call has succeeded or not, so that no stream is held up for
 //! ever. The failure is found by asking for it.
+//!
+//! A second thread sees to streams where the first is held up in a call of the driver ([`super::watch`]).
 
 use super::driver::{AT_LEAST, Address, Handle, RELAXED, call};
-use super::engine::{Engine, Event};
+use super::engine::{EVENTS, Engine, Event};
 use super::gpu::Context;
+use super::watch::{Calls, Watch};
 use crate::bootstrap::{Cause, Failure};
+use crate::clock::{now, seconds};
 use crate::communicator::{Communicator, Operation, prepare, run};
 use crate::value::{Arithmetic, Reduction, Scalar};
 use std::collections::VecDeque;
@@ -34,10 +38,15 @@ pub struct Call {
 /// How long the thread sleeps at first and at most between two looks at an event of the program's stream.
 const NAPS: (Duration, Duration) = (Duration::from_micros(10), Duration::from_micros(200));
 
+/// How often the second thread looks whether the first is held up.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long the first has to be held up after a failure, until streams are released without it.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// The calls of a communicator on a GPU.
 pub struct Queue {
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 struct Shared {
@@ -50,6 +59,10 @@ struct Shared {
     order: Mutex<()>,
     state: Mutex<State>,
     changed: Condvar,
+    /// When the queue is dropped.
+    ended: Condvar,
+    /// Calls of the driver by the thread that carries jobs out.
+    driver_calls: Arc<Calls>,
 }
 
 #[derive(Default)]
@@ -116,8 +129,11 @@ impl Word {
         self.page.word.load(Ordering::Relaxed)
     }
 
+    /// Writes a number, unless it is there already, or a later one. The state is locked.
     fn write(&self, number: u32) {
-        self.page.word.store(number, Ordering::Release);
+        if (number.wrapping_sub(self.read()) as i32) > 0 {
+            self.page.word.store(number, Ordering::Release);
+        }
     }
 
     /// Where GPUs find a cell.
@@ -136,15 +152,29 @@ impl Queue {
         let engine = engine.ok_or_else(|| Failure::new(Cause::Argument, "the communicator has no GPU"))?;
         let word = Word::new(engine.gpu().context())?;
         let start = word.read();
-        let (state, changed) = (Mutex::new(State { asked: start, over: start, ..State::default() }), Condvar::new());
-        let cells = Mutex::new((0..CELLS).collect());
-        let shared = Arc::new(Shared { communicator, engine, word, cells, order: Mutex::default(), state, changed });
-        let own = shared.clone();
-        let thread = thread::Builder::new()
-            .name("syncline-cuda".into())
-            .spawn(move || own.serve())
-            .map_err(|error| Failure::system("a thread for calls on a GPU", error))?;
-        Ok(Queue { shared, thread: Some(thread) })
+        let shared = Arc::new(Shared {
+            communicator,
+            engine,
+            word,
+            cells: Mutex::new((0..CELLS).collect()),
+            order: Mutex::default(),
+            state: Mutex::new(State { asked: start, over: start, ..State::default() }),
+            changed: Condvar::new(),
+            ended: Condvar::new(),
+            driver_calls: Arc::default(),
+        });
+        let mut queue = Queue { shared, threads: Vec::new() };
+        queue.begin("syncline-cuda", Shared::serve)?;
+        queue.begin("syncline-watch", Shared::watch)?;
+        Ok(queue)
+    }
+
+    /// Begins a thread that ends when the queue is dropped.
+    fn begin(&mut self, name: &str, action: fn(&Shared)) -> Result<(), Failure> {
+        let own = self.shared.clone();
+        let thread = thread::Builder::new().name(name.into()).spawn(move || action(&own));
+        self.threads.push(thread.map_err(|error| Failure::system("a thread for calls on a GPU", error))?);
+        Ok(())
     }
 
     /// The communicator.
@@ -186,7 +216,7 @@ impl Queue {
         context.within(|| {
             let operations = calls.iter().map(|call| Ok((call.operation, self.shared.fetch(call)?)));
             let operations = operations.collect::<Result<Vec<_>, Failure>>()?;
-            let events = streams.iter().map(|stream| engine.record(*stream as Handle));
+            let events = streams.iter().map(|stream| engine.record(*stream as Handle, EVENTS));
             let events = events.collect::<Result<Vec<_>, _>>()?;
             // Held until streams wait, so that they wait for jobs in the order of their numbers. It is not what the thread needs to
             // end a job: a stream that has been given too much takes more only when earlier jobs are over.
@@ -235,7 +265,8 @@ impl Drop for Queue {
     fn drop(&mut self) {
         self.shared.lock().is_ended = true;
         self.shared.changed.notify_all();
-        if let Some(thread) = self.thread.take() {
+        self.shared.ended.notify_all();
+        for thread in self.threads.drain(..) {
             // It has not panicked, and if it has, there is nobody to tell.
             let _ = thread.join();
         }
@@ -283,6 +314,7 @@ impl Shared {
 
     /// Carries jobs out until the queue is dropped.
     fn serve(&self) {
+        self.driver_calls.follow();
         let (context, mut mode) = (self.engine.gpu().context(), RELAXED);
         // It takes a mode and gives the one before. Where it is refused, only a program that makes graphs will notice.
         let _ = context.within(|| call!(context.driver, capture_mode(&raw mut mode)));
@@ -317,6 +349,25 @@ impl Shared {
         }
     }
 
+    /// Reports that the thread of calls is held up in the driver, and releases streams then, until the queue is dropped.
+    fn watch(&self) {
+        let limit = self.communicator.timeout() / 2;
+        let mut watch = Watch::new(self.driver_calls.clone(), now());
+        let mut state = self.lock();
+        while !state.is_ended {
+            state = self.ended.wait_timeout(state, LOOK).unwrap_or_else(PoisonError::into_inner).0;
+            let Some((call, time)) = watch.held_up(now()) else { continue };
+            if time >= PATIENCE && (state.failure.is_some() || self.communicator.failure().is_some()) {
+                // What buffers hold is not said after a failure.
+                self.word.write(state.asked);
+            } else if time >= limit {
+                drop(state);
+                self.communicator.report(is_held_up(call, limit));
+                state = self.lock();
+            }
+        }
+    }
+
     fn carry_out(&self, job: Job) -> Result<(), Failure> {
         let failed = || self.communicator.failure().or_else(|| self.lock().failure.clone());
         let (mut nap, most) = NAPS;
@@ -339,4 +390,13 @@ impl Shared {
         // SAFETY: whoever has asked for the calls has promised what their buffers are.
         unsafe { run(&calls) }
     }
+}
+
+/// What a rank says whose calls are held up.
+fn is_held_up(call: &str, limit: Duration) -> Failure {
+    let cause = "as happens while a copy to or from memory of the host that is not pinned waits for a call of Syncline";
+    let way = "synchronize the stream before such a copy, copy to pinned memory, or use another stream than NULL";
+    let limit = seconds(limit);
+    let message = format!("{call} of the driver of CUDA has not returned for {limit}, {cause}; accepted: {way}");
+    Failure::new(Cause::Device, message)
 }

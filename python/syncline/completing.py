@@ -1,0 +1,123 @@
+"""The engine's description of an experiment, with what the engine is asked for before a run: plans of packed trees,
+prices of collectives, and chunks that follow the fabric.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from syncline import binding, cancelling, demand, in_flight
+from syncline.attempt import NO_LIMIT, Attempt
+from syncline.schema.effect import effective
+from syncline.schema.experiment import Experiment
+from syncline.specification import incomplete
+from syncline.treegen import planned
+
+if TYPE_CHECKING:
+    from syncline.schema.load import Variant
+
+GLIMPSE: Final = 500_000
+"""Work of a simulation by which chunks are found, in events: about a tenth of a second."""
+
+
+def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
+    """The engine's description of an experiment: of what acts in it."""
+    return described(effective(experiment), astra_text)
+
+
+def described(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
+    """The engine's description of all that an experiment says."""
+    return _completed(experiment, incomplete(experiment, astra_text))[0]
+
+
+def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
+    """What chunks are where the experiment does not say it, with the family that it is for, if there are any. Nothing
+    is found as long as algorithms are to be chosen.
+    """
+    experiment = effective(variant.experiment)
+    if experiment.has_open_algorithms or experiment.has_open_slices:
+        return []
+    specified = incomplete(experiment, variant.astra_text)
+    if not any(in_flight.MARK in section for section in demand.sections(specified)):
+        return []
+    try:
+        specified, found = _completed(experiment, specified)
+    except demand.DemandError:
+        return []
+    families = specified.get("families", ())
+    return [(None if number is None else str(families[number]["name"]), usual) for number, usual in found]
+
+
+def slow_links(variant: Variant) -> list[str]:
+    """A sentence for everything that an experiment says of chunks which makes links look slower than they are.
+
+    There is none as long as algorithms are to be chosen, on large machines, and where what it says was fitted: then
+    links are as slow as was measured.
+    """
+    experiment = effective(variant.experiment)
+    if experiment.has_open_algorithms or experiment.has_open_slices or not experiment.endpoint.has_usual_chunks:
+        return []
+    if experiment.topology.npus > in_flight.MOST_NPUS or _has_fitted_chunks(experiment):
+        return []
+    from syncline import _core
+
+    try:
+        specified = described(experiment, variant.astra_text)
+        found = list(in_flight.few(specified, _core.asked, _glimpse))
+    except (demand.DemandError, _core.SpecError):
+        return []
+    names = [str(family["name"]) for family in specified.get("families", ())]
+    said = [str(few) if number is None else f"family {names[number]}: {few}" for number, few in found]
+    return list(dict.fromkeys(said))
+
+
+def _has_fitted_chunks(experiment: Experiment) -> bool:
+    fitted = {
+        path for path, of in experiment.calibration.items() if experiment.name in (of.variants or [experiment.name])
+    }
+    return not fitted.isdisjoint(f"collective.{name}" for name in ("chunk", "chunks", "inflight"))
+
+
+def _completed(
+    experiment: Experiment, specified: dict[str, Any]
+) -> tuple[dict[str, Any], list[tuple[int | None, in_flight.Usual]]]:
+    """The engine's description with what it takes the engine to find out; and what chunks are where nothing is said."""
+    usual, packs, prices = in_flight.marked(specified), planned.is_wanted(specified), experiment.endpoint.is_priced
+    found: list[tuple[int | None, in_flight.Usual]] = []
+    if not usual and not packs and not prices:
+        return specified, found
+    from syncline import _core
+
+    try:
+        if packs:
+            specified = planned.completed(experiment, specified, _core.asked)
+        if prices:
+            from syncline.software import pricing
+
+            specified = pricing.completed(experiment, specified, _core.asked, _time)
+        glimpse = _glimpse if experiment.topology.npus <= in_flight.MOST_NPUS else None
+        found = list(in_flight.completed(specified, usual, _core.asked, glimpse))
+    except _core.SpecError:
+        pass  # which the run will be refused for, whatever is missing
+    return specified, found
+
+
+def _glimpse(request: str) -> tuple[int, int] | None:
+    """Picoseconds of a described run and of its busiest link; nothing if it is costly or cannot be carried out."""
+    from syncline import _core
+
+    try:
+        seen = Attempt(**json.loads(_core.attempt(request, NO_LIMIT, GLIMPSE, cancelling.monitor(None))))
+    except (_core.SpecError, _core.SimulationError):
+        return None
+    except BaseException as error:
+        raise binding.defect(error, request) from None
+    return (seen.time_ps, seen.busiest_link_ps) if seen.ending == "complete" else None
+
+
+def _time(request: str) -> int:
+    """Picoseconds that a described run takes."""
+    from syncline import _core
+
+    return Attempt(**json.loads(_core.attempt(request, NO_LIMIT, NO_LIMIT, cancelling.monitor(None)))).time_ps
