@@ -193,6 +193,7 @@ def test_wrong_tables_are_named_with_line_and_column(tmp_path: Path, monkeypatch
     assert "t.csv:2: m: this is no size" in wrong(f"{HEADER}\n{ROW.replace(',64,', ',-64,', 1)}")
     assert "t.csv:2: k is missing" in wrong(f"{HEADER}\n{ROW.replace('64,64,64', '64,0,64')}")
     assert "npu.compute.table: the table has no products in fp16" in wrong(f"{HEADER}\n{ROW.replace('fp16', 'fp32')}")
+    assert loaded(EXPERIMENT, *setting, "workload.precision=fp32"), "the NPU has one peak rate, the table what it has"
     (tmp_path / "t.csv").write_bytes(b"\xff\xfe\x00")
     assert "t.csv: this is no text" in refusal(EXPERIMENT, *setting)
 

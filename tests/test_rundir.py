@@ -13,7 +13,7 @@ import pytest
 
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
-from syncline import facts
+from syncline import completing, facts
 from syncline.report import html
 
 Command = Callable[..., Ended]
@@ -78,8 +78,12 @@ def test_an_earlier_run_is_replaced(syncline_command: Command, three: str, tmp_p
     syncline_command("run", three, "--out", str(out))
     (out / "notes.txt").write_text("mine")
     (tmp_path / "small.yaml").write_text(SMALL)
-    assert syncline_command("run", str(tmp_path / "small.yaml"), "--out", str(out)).status == 0
+    ended = syncline_command("run", str(tmp_path / "small.yaml"), "--out", str(out))
+    assert ended.status == 0
+    assert f"warning: {out} has results of the experiment three, which are replaced by those of small\n" in ended.err
     assert sorted(p.name for p in out.iterdir() if p.is_dir()) == ["small"]
+    again = syncline_command("run", str(tmp_path / "small.yaml"), "--out", str(out), "--seed", "2")
+    assert (again.status, "replaced" in again.err) == (0, False)
     assert (out / "notes.txt").read_text() == "mine"
 
 
@@ -156,3 +160,14 @@ def test_a_damaged_run_is_wrong_input(syncline_command: Command, three: str, tmp
     syncline_command("run", three, "--out", str(out))
     (out / "summary.json").write_text("{")
     assert syncline_command("report", str(out)).status == 2
+
+
+def test_an_interrupt_before_any_simulation_leaves_no_directory(
+    syncline_command: Command, three: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(completing, "slow_links", interrupted)
+    ended = syncline_command("run", three, "--out", str(tmp_path / "run"))
+    assert (ended.status, (tmp_path / "run").exists()) == (130, False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -80,6 +79,12 @@ def processes_of(session: int) -> list[int]:
         if int(its_session) == session and state != "Z":
             found.append(int(path.parent.name))
     return found
+
+
+def workers() -> list[int]:
+    """The processes that this one has started and not waited for."""
+    children = (path.read_text().split() for path in Path("/proc/self/task").glob("*/children"))
+    return [int(pid) for each in children for pid in each]
 
 
 def seconds_of(pid: int) -> float:
@@ -340,17 +345,55 @@ class TestJournal:
 def test_a_worker_that_dies_takes_one_simulation_with_it() -> None:
     variant = study(SMALL, "training.iterations=30").variants[0]
     jobs = [(str(index), variant, 1) for index in range(6)]
+    others = workers()
     outcomes = pool.simulate(jobs, 2)
     found = dict([next(outcomes)])
-    victim = multiprocessing.active_children()[0]
-    assert victim.pid is not None
-    os.kill(victim.pid, signal.SIGKILL)
+    victim = next(pid for pid in workers() if pid not in others)
+    os.kill(victim, signal.SIGKILL)
     found |= dict(outcomes)
     died = [key for key, outcome in found.items() if isinstance(outcome, WorkerDiedError)]
     assert sorted(found) == [str(index) for index in range(6)]
     assert len(died) == 1
     assert "signal 9" in str(found[died[0]])
-    assert not multiprocessing.active_children()
+    assert workers() == others
+
+
+SCRIPT = """\
+import syncline
+
+print("began", flush=True)
+sweep = syncline.sweep("s.sweep.yaml", threads=2)
+print(sweep.table.to_arrow().column("status").to_pylist())
+figure = syncline.figure(
+    {
+        "name": "f",
+        "title": "F",
+        "sweeps": ["s.sweep.yaml"],
+        "panels": [{"kind": "bars", "title": "T", "x": "npu.sms", "series": "variant", "y": "iteration_time_s"}],
+    },
+    threads=2,
+)
+print("<svg" in figure.svg)
+"""
+
+
+@pytest.mark.parametrize("how", ["file", "standard input"])
+def test_workers_do_not_run_the_script_again(tmp_path: Path, how: str) -> None:
+    """A script needs no guard around what simulates in processes of its own."""
+    (tmp_path / "small.yaml").write_text(SMALL)
+    (tmp_path / "s.sweep.yaml").write_text("name: s\nbase: small.yaml\naxes: {npu.sms: [10, 20]}\n")
+    (tmp_path / "script.py").write_text(SCRIPT)
+    ended = subprocess.run(
+        [sys.executable, "script.py" if how == "file" else "-"],
+        cwd=tmp_path,
+        input=SCRIPT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ended.stdout.splitlines() == ["began", "['done', 'done']", "True"]
 
 
 @pytest.mark.parametrize("room", ["of the journal", "of the table"])

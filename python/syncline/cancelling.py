@@ -19,8 +19,9 @@ class Cancellation:
         syncline.run("ace/resnet50", cancel=cancel)     # raises CancelledError after a minute
 
     It may be given to any number of functions, which all end when it is called, and from then on do not begin.
-    A simulation ends within a few thousandths of a second, wherever it is; what is set up before its first event is
-    finished behind the scenes.
+    A simulation ends within a few hundredths of a second, wherever it is; what is set up before its first event is
+    finished behind the scenes. An experiment that is being read is read to the end before, where the first call of a
+    process takes seconds to load modules.
     """
 
     __slots__ = ("_flag",)

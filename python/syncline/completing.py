@@ -42,11 +42,9 @@ def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
     if not any(in_flight.MARK in section for section in demand.sections(specified)):
         return []
     try:
-        specified, found = _completed(experiment, specified)
+        return _completed(experiment, specified)[1]
     except demand.DemandError:
         return []
-    families = specified.get("families", ())
-    return [(None if number is None else str(families[number]["name"]), usual) for number, usual in found]
 
 
 def slow_links(variant: Variant) -> list[str]:
@@ -67,8 +65,7 @@ def slow_links(variant: Variant) -> list[str]:
         found = list(in_flight.few(specified, _core.asked, _glimpse))
     except (demand.DemandError, _core.SpecError):
         return []
-    names = [str(family["name"]) for family in specified.get("families", ())]
-    said = [str(few) if number is None else f"family {names[number]}: {few}" for number, few in found]
+    said = [str(few) if family is None else f"family {family}: {few}" for family, few in found]
     return list(dict.fromkeys(said))
 
 
@@ -81,10 +78,10 @@ def _has_fitted_chunks(experiment: Experiment) -> bool:
 
 def _completed(
     experiment: Experiment, specified: dict[str, Any]
-) -> tuple[dict[str, Any], list[tuple[int | None, in_flight.Usual]]]:
+) -> tuple[dict[str, Any], list[tuple[str | None, in_flight.Usual]]]:
     """The engine's description with what it takes the engine to find out; and what chunks are where nothing is said."""
     usual, packs, prices = in_flight.marked(specified), planned.is_wanted(specified), experiment.endpoint.is_priced
-    found: list[tuple[int | None, in_flight.Usual]] = []
+    found: list[tuple[str | None, in_flight.Usual]] = []
     if not usual and not packs and not prices:
         return specified, found
     from syncline import _core

@@ -145,11 +145,11 @@ def marked(specified: dict[str, Any]) -> dict[int, str]:
 
 def completed(
     specified: dict[str, Any], wanted: Mapping[int, str], ask: demand.Ask, attempt: Try | None
-) -> Iterator[tuple[int | None, Usual]]:
-    """Completes parts of a description; says what was found, and for which family by number. Nothing is tried out where
-    there is no `attempt`.
+) -> Iterator[tuple[str | None, Usual]]:
+    """Completes parts of a description; says what was found, and for which family, if there are any. Nothing is tried
+    out where there is no `attempt`.
     """
-    names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
+    names = _families(specified)
     found: dict[int, _Open] = {}
     known: dict[tuple[int, int, str, int, int], _Found | None] = {}
     for part, section in list(demand.parts(specified, ask)):
@@ -170,6 +170,11 @@ def completed(
         open_.section["chunking"] = open_.section["chunking"] | {"bytes": usual.chunk}
         open_.section["inflight"] = usual.inflight
         yield names.get(key_), usual
+
+
+def _families(specified: dict[str, Any]) -> dict[int, str]:
+    """The names of families of communicators, by the identity of what is said of their collectives."""
+    return {id(family["collectives"]): str(family["name"]) for family in specified.get("families", ())}
 
 
 class _Open:
@@ -228,13 +233,13 @@ def _make_fewer(parts: list[_Open]) -> None:
         max(may, key=lambda part: part.chunks).fewer *= 2
 
 
-def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tuple[int | None, Few]]:
-    """Where so little is in flight that links cannot be busy, and for which family by number.
+def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tuple[str | None, Few]]:
+    """Where so little is in flight that links cannot be busy, and for which family, if there are any.
 
     The description is complete. A plan says itself how data is cut.
     """
-    names = {id(family["collectives"]): number for number, family in enumerate(specified.get("families", ()))}
-    found: dict[int | None, Few] = {}
+    names = _families(specified)
+    found: dict[str | None, Few] = {}
     known: set[tuple[int, int, str, int, int]] = set()
     for part, section in demand.parts(specified, ask):
         own_number = dict(section.get("chunks_of", ()))
@@ -246,9 +251,9 @@ def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tu
             continue
         known.add(key)
         one = _few(_description(specified, section, part.members[0], kind, root), section, kind, size, attempt)
-        number = names.get(id(section))
-        if one is not None and (number not in found or one.times > found[number].times):
-            found[number] = one
+        family = names.get(id(section))
+        if one is not None and (family not in found or one.times > found[family].times):
+            found[family] = one
     yield from found.items()
 
 

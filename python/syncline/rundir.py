@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 import syncline
-from syncline import in_flight, inputs, parquet
+from syncline import in_flight, inputs, parquet, studies
 from syncline.document import scalar
 from syncline.engine import Result
 from syncline.errors import InputError, Problem, shown
@@ -89,6 +89,11 @@ class RunDirectory:
             raise _refused(self.path, f"this directory cannot be used: {reason}") from None
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise _refused(self.path, "this directory cannot be written to")
+
+    def replaced(self) -> str | None:
+        """The name of the experiment whose results are there and will be replaced, if it is another one."""
+        there = (_manifest(self.path) or {}).get("name")
+        return None if there is None or there == self.study.name else str(there)
 
     def add(self, variant: Variant, result: Result) -> None:
         """Writes the tables and the trace of a finished variant."""
@@ -292,6 +297,15 @@ def is_run(path: Path) -> bool:
     """Whether a run has been written here, even if its manifest is damaged by now."""
     try:
         return path.is_dir() and (path / MANIFEST).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def is_meant(given: str | os.PathLike[str]) -> bool:
+    """Whether the directory of a run is meant where an experiment could be as well, even if it is none."""
+    path = Path(given)
+    try:
+        return is_run(path) or (path.is_dir() and os.fspath(given) not in studies.names())
     except (OSError, ValueError):
         return False
 

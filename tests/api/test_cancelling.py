@@ -67,8 +67,8 @@ class TestCancelled:
         alone = syncline.run({**mixed, "variants": mixed["variants"][:1]})
         assert caught.value.run.systems["short"].time_s == alone.systems["short"].time_s
 
-    @pytest.mark.parametrize("function", ["run", "check", "collective"])
-    def test_before_it_begins(self, function: str) -> None:
+    @pytest.mark.parametrize("function", ["run", "check", "collective", "explain", "diff", "fit", "calibrate"])
+    def test_before_it_begins(self, function: str, tmp_path: Path) -> None:
         cancel = syncline.Cancellation()
         cancel.cancel()
         cancel.cancel()
@@ -77,6 +77,10 @@ class TestCancelled:
         known: Any = {}
         if function == "collective":
             given, known = ("all-reduce", "64GiB"), {"topology": "Ring(16)", "backend": "packet"}
+        elif function == "diff":
+            given = (LONG, LONG)
+        elif function == "calibrate":
+            given = (measured(tmp_path), "dgx-a100")
         with pytest.raises(syncline.CancelledError):
             getattr(syncline, function)(*given, cancel=cancel, **known)
 
@@ -85,6 +89,64 @@ class TestCancelled:
         given: Any = {"topology": "Ring(16)", "backend": "packet", "algorithm": "ring", "chunk": "64KiB"}
         with pytest.raises(syncline.CancelledError):
             syncline.collective("all-reduce", "64GiB", cancel=cancel, progress=when_underway(cancel, []), **given)
+
+    @pytest.mark.parametrize("function", ["explain", "diff"])
+    def test_what_is_explained(self, function: str) -> None:
+        cancel = syncline.Cancellation()
+        sources = [LONG] if function == "explain" else [SHORT, LONG]
+        with pytest.raises(syncline.CancelledError, match="the run was cancelled; 0 of 1 systems are finished"):
+            getattr(syncline, function)(*sources, cancel=cancel, progress=when_far(cancel))
+
+    def test_reruns_of_what_is_explained(self) -> None:
+        cancel = syncline.Cancellation()
+
+        def hear(standing: syncline.Standing) -> None:
+            if standing.total > 1 and standing.done:
+                other = threading.Thread(target=cancel.cancel)
+                other.start()
+                other.join()
+
+        with pytest.raises(
+            syncline.CancelledError, match=r"explaining was cancelled; [1-5] of \d+ reruns are finished"
+        ):
+            syncline.explain(SHORT, threads=1, cancel=cancel, progress=hear)
+
+    def test_a_directory_that_is_explained(self, tmp_path: Path) -> None:
+        syncline.run(SHORT, out=tmp_path / "run")
+        cancel = syncline.Cancellation()
+        cancel.cancel()
+        for what_if in (True, False):
+            with pytest.raises(syncline.CancelledError):
+                syncline.explain(tmp_path / "run", cancel=cancel, what_if=what_if)
+        assert not (tmp_path / "run" / "explain.json").exists()
+
+    def test_while_reruns_are_set_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cancel = syncline.Cancellation()
+        preview = engine.preview
+
+        def cancelled(*given: Any, **known: Any) -> Any:
+            cancel.cancel()
+            return preview(*given, **known)
+
+        monkeypatch.setattr(engine, "preview", cancelled)
+        with pytest.raises(syncline.CancelledError, match="this was cancelled"):
+            syncline.explain(SHORT, cancel=cancel)
+
+    def test_a_fit_of_constants(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from syncline.software import calibration, model
+
+        cancel, times = syncline.Cancellation(), list[float]()
+
+        def cancelled(*given: Any) -> float:
+            times.append(model.time(*given))
+            if len(times) == 1000:
+                cancel.cancel()
+            return times[-1]
+
+        monkeypatch.setattr(calibration, "time", cancelled)
+        with pytest.raises(syncline.CancelledError):
+            syncline.calibrate(measured(tmp_path), "dgx-a100", cancel=cancel)
+        assert len(times) < 1100
 
     def test_nothing_else_is_ended(self) -> None:
         one, other = syncline.Cancellation(), syncline.Cancellation()
@@ -98,6 +160,23 @@ class TestCancelled:
         with pytest.raises(syncline.InputError, match=r"arguments: cancel: .*\n.*given: Event") as caught:
             syncline.run(SHORT, cancel=threading.Event(), seed=-1)  # type: ignore[arg-type]
         assert len(caught.value.problems) == 2
+
+
+def when_far(cancel: syncline.Cancellation) -> Callable[[syncline.Standing], None]:
+    """Cancels once a simulation has more events than the short one."""
+
+    def hear(standing: syncline.Standing) -> None:
+        if any(each.events > 2_000_000 for each in standing.underway):
+            threading.Thread(target=cancel.cancel).start()
+
+    return hear
+
+
+def measured(folder: Path) -> Path:
+    """A table as nccl-tests would print it."""
+    path = folder / "all_reduce.log"
+    path.write_text(syncline.bench("all-reduce", "dgx-a100", sizes="64KiB:1GiB:x4").text)
+    return path
 
 
 def when_long(cancel: syncline.Cancellation, seen: list[syncline.Standing]) -> Callable[[syncline.Standing], None]:

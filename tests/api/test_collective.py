@@ -66,6 +66,23 @@ def test_equals_the_command(syncline_command: Command, flags: tuple[str, ...], g
     assert len(found.tables["collectives"]) >= 1
 
 
+def test_a_size_may_be_a_number_of_bytes() -> None:
+    found = syncline.collective("all-reduce", 65536, topology="Ring(4)")
+    assert found.size_bytes == 65536
+    assert found.time_s == syncline.collective("all-reduce", "64KiB", topology="Ring(4)").time_s
+    tree = syncline.export("broadcast", algorithm="double-binary-tree", ranks=4, size=65536, root=0)
+    assert tree.text == syncline.export("broadcast", algorithm="double-binary-tree", ranks=4, size="64KiB", root=0).text
+
+
+@pytest.mark.parametrize("size", [6.4e7, True, b"64MB", ["64MB"]])
+def test_what_is_no_size_is_told_what_is(size: Any) -> None:
+    accepted = "a size with a unit, such as 64MB, or a whole number of bytes"
+    with pytest.raises(syncline.InputError) as caught:
+        syncline.collective("all-reduce", size, topology="Ring(4)")
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.value, problem.accepted) == ("size", type(size).__name__, accepted)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -289,6 +289,18 @@ def test_no_function_has_the_name_of_a_module() -> None:
 
 
 class TestTables:
+    def test_a_sweep_has_the_names_of_the_terminal(self) -> None:
+        """Those of an engine are more than the name of a column without its unit."""
+        engine = {"kind": "ace", "comm_memory_bandwidth": "450GB/s"}
+        base = EXPERIMENT | {"network": "packet", "endpoint": engine, "collective": {"algorithm": "ace-4-phase"}}
+        found = syncline.sweep({"name": "fsms", "base": base, "axes": {"endpoint.fsms": [4, 8]}}, threads=1)
+        shown = found._repr_html_()
+        row = found.document["rows"][0]
+        for name in ("endpoint.fsms", "time", "bus bandwidth", "sent per NPU", "ACE area", "ACE power", "status"):
+            assert f'<th scope="col">{name}</th>' in shown
+        assert f">{row['area_um2'] / 1e6:.3f} mm2</td>" in shown
+        assert f">{row['power_w']:.3f} W</td>" in shown
+
     def test_of_a_sweep(self) -> None:
         found = syncline.sweep("chunks.sweep.yaml", threads=1, out="table.parquet")
         arrow = found.table.to_arrow()

@@ -199,6 +199,14 @@ class TestTypes:
         with pytest.raises(TypeError, match="fabric"):
             syncline.Experiment("mine", fabric="Ring(4)")  # type: ignore[call-arg]
 
+    @pytest.mark.parametrize("function", ["load", "check", "run"])
+    def test_what_has_to_be_given_is_missed_when_it_is_used(self, function: str) -> None:
+        experiment = syncline.Experiment("mine")
+        with pytest.raises(syncline.InputError) as caught:
+            getattr(syncline, function)(experiment)
+        missing = [(problem.field, problem.message) for problem in caught.value.problems]
+        assert missing == [("topology", "this is missing"), ("workload", "this is missing")]
+
     def test_what_a_checker_says(self) -> None:
         """A legal example passes; each line marked as wrong is an error, and nothing else is."""
         example = Path(__file__).with_name("example_of_types.py")

@@ -209,3 +209,13 @@ def test_the_command_writes_a_topology_file(tmp_path: Path, syncline_command: Co
     ended = syncline_command("topology", "detect", "--nccl-file", str(file), "-o", str(tmp_path / "no/file"))
     assert ended.status == 2
     assert "--out" in ended.err
+
+
+def test_a_machine_without_gpus_is_not_the_fault_of_an_option(tmp_path: Path, syncline_command: Command) -> None:
+    nowhere = ("--sys", str(tmp_path), "--nvidia-smi", "no-such-command")
+    ended = syncline_command("topology", "detect", *nowhere)
+    assert ended.status == 2
+    assert ended.err.startswith("this machine: topology: it cannot be detected: NCCL_TOPO_FILE: it is not set;")
+    ended = syncline_command("topology", "detect", *nowhere, "--gpus", "0,1")
+    assert ended.status == 2
+    assert ended.err.startswith("command line: --gpus: it cannot be detected:")

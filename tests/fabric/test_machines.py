@@ -263,6 +263,7 @@ def test_a_nic_that_pcie_cannot_feed_is_warned_of() -> None:
     assert "a NIC has 100GB/s each way" in warning
     assert "carries 52.48GB/s of payload (of 64GB/s on the wire)" in warning
     assert build("dgx-h100(nodes=2, nic_rate=52GB/s)").warnings == ()
+    assert build("dgx-h100(nodes=2, nic_rate=100GB/s, pcie_rate=128GB/s)").warnings == ()
     (other,) = build("dgx-h100(nodes=2, pcie_efficiency=75%)").warnings
     assert "carries 48GB/s of payload" in other
 

@@ -24,6 +24,7 @@ from syncline.fabric.notation import MachineError
         ("dgx2(nodes=3, oversubscription=3:2)", "dgx2(nodes=3, nics=rail, oversubscription=3:2)"),
         ("dgx2(efficiency=94%)", "dgx2(efficiency=94%)"),
         ("dgx1v(pcie_efficiency=75%)", "dgx1v(pcie_efficiency=75%)"),
+        ("dgx2(nodes=2, pcie_rate=256Gb/s)", "dgx2(nodes=2, nics=rail, pcie_rate=32GB/s)"),
         ("GB200-NVL72(trays=18)", "gb200-nvl72"),
         ("gb200-nvl72(nodes=2, trays=2)", "gb200-nvl72(trays=2, nodes=2, nics=rail)"),
     ],
@@ -62,6 +63,8 @@ def test_machines(text: str, canonical: str) -> None:
         ("gb200-nvl72(trays=19)", "in gb200-nvl72: trays=19: this is not a number of trays"),
         ("gb200-nvl72(nodes=2, nics=single)", "in gb200-nvl72: nics=single: not all GPUs reach one common NIC"),
         ("dgx2(pcie_efficiency=80%)", "in dgx2: pcie_efficiency has no meaning for a single server"),
+        ("dgx2(pcie_rate=16GB/s)", "in dgx2: pcie_rate has no meaning for a single server"),
+        ("dgx1v(pcie_rate=1B/s)", "in dgx1v: pcie_rate=1B/s: this leaves a PCIe link less than 1 B/s"),
         (
             "dgx1v(pcie_efficiency=0.00000000001%)",
             "in dgx1v: pcie_efficiency=0.00000000001%: this leaves a PCIe link less",

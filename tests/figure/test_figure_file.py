@@ -76,7 +76,16 @@ def test_packaged_figures_are_read(name: str) -> None:
             "",
             "this panel needs rows of a sweep or of a closed form, and the figure has neither",
         ),
-        ("panels:", "panels: []\nrest:", "panels: "),
+        ("panels:", "panels: []\nrest:", "panels: this list is empty"),
+        ("title: A figure", "title: ''", "title: this text is empty"),
+        ("title: A figure", "title: A figure\ncolumns: 9", "columns: this is too large"),
+        ("title: A figure", "title: A figure\npaper: poster", "paper: this is not known"),
+        ("y: iteration_time_s", "y: t_s, x_better: less", "panels.0.x_better: x_better is not for a panel of lines"),
+        (
+            "kind: lines",
+            "kind: scatter, each: [base], y_better: more",
+            "panels.0.y_better: y_better says which points pareto marks",
+        ),
     ],
 )
 def test_wrong_figures_are_refused(tmp_path: Path, old: str, new: str, expected: str) -> None:
@@ -86,3 +95,18 @@ def test_wrong_figures_are_refused(tmp_path: Path, old: str, new: str, expected:
 
 def test_a_list_is_no_figure(tmp_path: Path) -> None:
     assert "a figure file is a mapping" in _problems(tmp_path, "[1, 2]")[0]
+
+
+def test_every_problem_says_what_is_accepted(tmp_path: Path) -> None:
+    path = tmp_path / "mine.figure.yaml"
+    path.write_text("name: mine\ntitle: ''\npaper: poster\ncolumns: 9\nheight: 0\npanels: []\n")
+    with pytest.raises(InputError) as error:
+        load(path, "mine.figure.yaml")
+    assert {problem.field: problem.accepted for problem in error.value.problems} == {
+        "title": "text of at least one character",
+        "paper": "column, page",
+        "columns": "6 or less",
+        "height": "1 or more",
+        "panels": "a list of at least one entry",
+    }
+    assert "should" not in str(error.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import pytest
 from matplotlib.text import Text
 
-from support.figures import panels
+from support.figures import file_of, panels, space
 from syncline.figures import draw, values
-from syncline.figures.file import PAPER
+from syncline.figures.file import PAPER, Panel
 from syncline.report.sweep import scale_of
 
 KINDS = ("lines", "bars", "stacked", "heat", "scatter")
@@ -80,3 +81,71 @@ def test_a_scale_says_when_differences_are_small() -> None:
 )
 def test_axes_have_names_of_people(column: str, name: str) -> None:
     assert values.human(column) == name
+
+
+PANELS = (
+    "kind: scatter, x: area_um2, y: collectives_per_s_per_mm2, each: [endpoint.sram, endpoint.fsms], pareto: true",
+    "kind: bars, x: endpoint.fsms, series: endpoint.sram, y: time_s",
+    "kind: scatter, x: power_w, y: bus_bandwidth_bytes_per_s, each: [endpoint.sram, endpoint.fsms], pareto: true",
+    "kind: heat, x: endpoint.fsms, series: endpoint.sram, y: time_s",
+    "kind: lines, x: endpoint.fsms, series: endpoint.sram, y: bus_bandwidth_bytes_per_s, log: true",
+)
+
+
+@pytest.mark.parametrize("paper", ["column", "page", ""])
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_nothing_lies_upon_anything_else_or_leaves_the_page(tmp_path: Path, count: int, paper: str) -> None:
+    import matplotlib as mpl
+
+    file = file_of(tmp_path, *(panel for panel in PANELS[:count]))
+    numbers = [values.of(file, i, p, [space()]) for i, p in enumerate(file.figure.panels) if isinstance(p, Panel)]
+    described = file.figure.model_copy(update={"paper": paper, "columns": 2})
+    with mpl.rc_context(draw.STYLE):
+        made, axes = draw.drawing(described, numbers)
+        made.draw_without_rendering()
+    texts = [t for t in made.findobj(Text) if t.get_text().strip() and t.get_visible()]
+    # Ticks beyond the ends of an axis are there, and not drawn.
+    boxes = [(t.get_text(), box) for t in texts if (box := t.get_window_extent()).width and _is_drawn(t, box)]
+    assert len(boxes) > 10 * count
+    page = made.bbox.padded(0.5)
+    for (text, box), (other, beside) in itertools.combinations(boxes, 2):
+        assert not _overlap(box, beside), (text, other)
+    for text, box in boxes:
+        assert page.x0 <= box.x0 < box.x1 <= page.x1, text
+        assert page.y0 <= box.y0 < box.y1 <= page.y1, text
+    assert min(of.bbox.height for of in axes) > made.dpi * (0.5 if paper else 1)
+    assert min(of.bbox.width for of in axes) > made.dpi
+
+
+def _is_drawn(text: Text, box: Any) -> bool:
+    middle = (box.x0 + box.x1) / 2, (box.y0 + box.y1) / 2
+    for axes in text.figure.axes:
+        inside = axes.bbox.padded(1)
+        if text in axes.get_xticklabels():
+            return bool(inside.containsx(middle[0]))
+        if text in axes.get_yticklabels():
+            return bool(inside.containsy(middle[1]))
+    return True
+
+
+def _overlap(one: Any, other: Any) -> bool:
+    """Whether two boxes share more than the rounding of letters to dots."""
+    width = min(one.x1, other.x1) - max(one.x0, other.x0)
+    height = min(one.y1, other.y1) - max(one.y0, other.y0)
+    return bool(width > 1 and height > 1)
+
+
+@pytest.mark.parametrize(
+    ("column", "label"),
+    [
+        ("power_w", "power [W]"),
+        ("energy_per_collective_j", "energy per collective [mJ]"),
+        ("collectives_per_s_per_mm2", "collectives [1/(s mm\N{SUPERSCRIPT TWO})]"),
+    ],
+)
+def test_what_has_a_unit_has_it_on_its_axis(tmp_path: Path, column: str, label: str) -> None:
+    file = file_of(tmp_path, f"kind: bars, x: endpoint.fsms, series: endpoint.sram, y: {column}")
+    (panel,) = file.figure.panels
+    assert isinstance(panel, Panel)
+    _, (axes,) = draw.drawing(file.figure, [values.of(file, 0, panel, [space()])])
+    assert axes.get_ylabel() == label

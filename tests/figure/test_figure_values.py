@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
-from support.figures import MIB, file_of, shown
+from support.figures import MIB, file_of, shown, space
 from syncline.cli import tables
 from syncline.errors import InputError
-from syncline.figures import draw
+from syncline.figures import directions, draw, values
+from syncline.figures.file import Panel
 from syncline.figures.values import Shown
+from syncline.sweeps import table
 
 
 def _shown(tmp_path: Path, panel: str) -> Shown:
@@ -122,7 +124,7 @@ def test_the_pareto_front_has_what_no_other_point_beats(tmp_path: Path) -> None:
     )
     assert len(shown.values) == 4
     # More SRAM is only slower here, more FSMs are faster and larger.
-    assert {v.series for v in draw.pareto(shown.values)} == {"sram 1 MiB, fsms 8", "sram 1 MiB, fsms 16"}
+    assert {v.series for v in draw.pareto(shown)} == {"sram 1 MiB, fsms 8", "sram 1 MiB, fsms 16"}
 
 
 @pytest.mark.parametrize("kind", ["lines", "bars", "stacked", "heat", "scatter"])
@@ -229,3 +231,91 @@ def test_of_long_names_what_differs_stands_below_an_axis() -> None:
     )
     for names in (["0,1,2", "0,1,3"], ["one"], rates[:1], ["a" * 30, "a" * 31]):
         assert draw._varying(names) == (names, "")
+
+
+FRONT = "kind: scatter, x: area_um2, each: [endpoint.sram, endpoint.fsms], pareto: true"
+
+
+def _front(tmp_path: Path, panel: str) -> set[str | int | float | bool | None]:
+    file = file_of(tmp_path, panel)
+    (of,) = file.figure.panels
+    assert isinstance(of, Panel)
+    return {v.series for v in draw.pareto(values.of(file, 0, of, [space()]))}
+
+
+def test_a_front_goes_where_its_measure_is_better(tmp_path: Path) -> None:
+    fast = _front(tmp_path, f"{FRONT}, y: bus_bandwidth_bytes_per_s")
+    assert {"sram 512 KiB, fsms 3", "sram 2 MiB, fsms 24"} < fast
+    assert _front(tmp_path, f"{FRONT}, y: time_s") == fast
+    speedup = "relative_to: {endpoint.sram: 512KiB, endpoint.fsms: 3}"
+    assert _front(tmp_path, f"{FRONT}, y: time_s, {speedup}, speedup: true") == fast
+    assert _front(tmp_path, f"{FRONT}, y: time_s, {speedup}") == fast
+    assert _front(tmp_path, f"{FRONT}, y: bus_bandwidth_bytes_per_s, {speedup}, speedup: true") == fast
+    worst = _front(tmp_path, f"{FRONT}, y: time_s, y_better: more")
+    assert worst != fast
+    assert _front(tmp_path, f"{FRONT}, y: power_w") == {"sram 512 KiB, fsms 3"}
+    assert _front(tmp_path, f"{FRONT}, y: time_s, x_better: more") == {"sram 4 MiB, fsms 24"}
+
+
+@pytest.mark.parametrize(
+    ("column", "better"),
+    [
+        *((name, "less") for name in ("time_s", "exposed_comm_share", "power_w", "energy_per_collective_j", "drops")),
+        *((name, "less") for name in ("area_um2", "endpoint.fsms", "npu.memory_bandwidth_bytes_per_s", "sent_bytes")),
+        *((name, "more") for name in ("bus_bandwidth_bytes_per_s", "efficiency", "memory_utilisation", "speedup")),
+        *((name, "more") for name in ("collectives_per_s_per_mm2", "engine_utilisation_forward")),
+        *((name, None) for name in ("collective.inflight", "workload.size_bytes", "chunks", "topology")),
+    ],
+)
+def test_which_is_better_follows_from_the_measure(column: str, better: str | None) -> None:
+    assert directions.of(column, [column] if "." in column else []) == better
+
+
+def test_a_front_without_a_direction_is_refused(tmp_path: Path) -> None:
+    rows = [{"base": "b", "variant": "v", "status": "done", "steps_of": 2, "time_s": 1.0}]
+    panel = "kind: scatter, x: steps_of, y: time_s, each: [base], pareto: true"
+    for more, is_known in (("", False), (", x_better: less", True)):
+        file = file_of(tmp_path, panel + more)
+        (of,) = file.figure.panels
+        assert isinstance(of, Panel)
+        if is_known:
+            assert len(values.of(file, 0, of, [table.of_rows(rows, ())]).values) == 1
+            continue
+        with pytest.raises(InputError, match="less or more of steps_of is better does not follow") as error:
+            values.of(file, 0, of, [table.of_rows(rows, ())])
+        assert error.value.problems[0].accepted == "x_better: less, or x_better: more, beside it"
+
+
+@pytest.mark.parametrize(
+    ("y", "measure"),
+    [
+        ("iteration_time_s, speedup: true", "speed-up"),
+        ("exposed_comm_s, speedup: true", "speed-up by exposed communication"),
+        ("iteration_time_s", "relative iteration time"),
+        ("iteration_time_s, speedup: true, y_label: gain", "gain"),
+    ],
+)
+def test_a_speed_up_is_called_so(tmp_path: Path, y: str, measure: str) -> None:
+    panel = f"kind: bars, x: endpoint.fsms, mean: true, relative_to: {{variant: Slow}}, y: {y}"
+    (found,) = shown(file_of(tmp_path, panel))
+    _, (axes,) = draw.drawing(file_of(tmp_path, panel).figure, [found])
+    assert (found.measure, axes.get_ylabel().replace("\n", " ")) == (measure, measure)
+
+
+def test_points_of_a_scatter_with_other_x_are_others(tmp_path: Path) -> None:
+    file = file_of(tmp_path, "kind: scatter, x: power_w, y: time_s, series: endpoint.sram, each: [endpoint.fsms]")
+    (of,) = file.figure.panels
+    assert isinstance(of, Panel)
+    found = values.of(file, 0, of, [space()])
+    assert len(found.values) == 16
+    assert {v.series for v in found.values} >= {"sram 512 KiB, fsms 3", "sram 4 MiB, fsms 24"}
+    alone = of.model_copy(update={"series": None})
+    assert len(values.of(file, 0, alone, [space()]).values) == 16
+
+
+def test_all_columns_that_there_are_not_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as error:
+        _shown(tmp_path, "kind: scatter, x: area_um, y: iteration_tim, each: [endpoint.fsmz], where: {varian: Slow}")
+    assert {problem.field for problem in error.value.problems} == {
+        f"panels.0.{key}" for key in ("x", "y", "each", "where")
+    }

@@ -7,7 +7,6 @@ to take long are refused before they start: what is sought is what takes long wi
 
 from __future__ import annotations
 
-import multiprocessing.process
 import os
 import resource
 import shutil
@@ -146,7 +145,6 @@ class Worker:
 def _work(connection: Connection) -> None:
     """The life of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    multiprocessing.process.current_process()._config["daemon"] = False  # type: ignore[attr-defined]  # sweeps have some
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.environ |= {"COLUMNS": "120", "NO_COLOR": "1"}

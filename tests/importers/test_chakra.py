@@ -273,6 +273,21 @@ def test_files_may_be_compressed_and_named_in_several_ways(syncline_command: Com
     assert "there is no such file" in refused_of(syncline_command, "nowhere")
 
 
+@pytest.mark.parametrize("kind", ["chakra", "kineto"])
+@pytest.mark.parametrize("others", [[], ["notes.txt"]])
+def test_a_folder_without_traces(syncline_command: Command, kind: str, others: list[str]) -> None:
+    Path("empty").mkdir()
+    for name in others:
+        Path("empty", name).touch()
+    ended = syncline_command("import", kind, "empty", "-o", "out")
+    assert (ended.status, ended.out) == (2, "")
+    assert "FILE: this folder has no traces" in ended.err
+    assert "given: empty" in ended.err
+    ends = {"chakra": ".et or .et.gz", "kineto": ".json or .json.gz or .pt.trace.json or .pt.trace.json.gz"}
+    first = {"chakra": "trace.0.et", "kineto": "trace.0.json"}[kind]
+    assert f"accepted: a folder with files such as {first}, whose names end in {ends[kind]}" in ended.err
+
+
 def refused_of(command: Command, *files: str) -> str:
     ended = command("import", "chakra", *files)
     assert ended.status == 2

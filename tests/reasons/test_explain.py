@@ -15,6 +15,7 @@ import syncline
 from support.command import Ended
 from support.pages import check_page
 from syncline import choice, rundir, runner, topology
+from syncline.api import explaining, reruns
 from syncline.errors import InputError
 from syncline.reasons import changes, limits, said
 from syncline.schema import catalogue
@@ -175,6 +176,70 @@ def test_an_interrupt_leaves_what_is_known(
     assert document["systems"][0]["what_if"]
     with pytest.raises(KeyboardInterrupt):
         syncline.explain("alone.yaml", threads=1)
+
+
+def test_an_interrupt_while_reruns_are_set_up_leaves_the_path(
+    folder: Path, syncline_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reruns, "planned", interrupt)
+    ended = syncline_command("explain", "alone.yaml", "--json")
+    assert ended.status == 130
+    document = json.loads(ended.out)
+    assert document["status"] == "partial"
+    assert document["systems"][0]["critical_path"]
+    assert document["systems"][0]["what_if"] == []
+
+
+def test_a_record_that_is_too_short_is_made_longer_or_told_of(
+    folder: Path, syncline_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("alone.yaml", "--set", "collective.chunk=1KiB", "--no-what-if")
+    short = (*arguments, "--set", "output.trace_limit=20")
+    (whole,) = answer(syncline_command, *arguments)["systems"]
+    (again,) = answer(syncline_command, *short)["systems"]
+    assert again["critical_path"] == whole["critical_path"]
+    monkeypatch.setattr(explaining, "TRACED", 30)
+    (warning,) = answer(syncline_command, *short)["warnings"]
+    assert "alone: the record of what its NPU did is full" in warning
+    assert syncline_command("run", *short[:-3], *short[-2:], "--out", "kept").status == 0
+    (warning,) = answer(syncline_command, "kept", "--no-what-if")["warnings"]
+    assert "alone: the record of what its NPU did is full" in warning
+
+
+def test_nics_that_wait_for_pcie_are_doubled_with_it() -> None:
+    """A NIC of a DGX H100 has 50 GB/s behind a PCIe link of 52.48."""
+    experiment = {
+        "topology": "dgx-h100(nodes=2)",
+        "workload": {"collective": "all-reduce", "size": "64MiB"},
+        "collective": {"algorithm": "hierarchical"},
+        "network": "flow",
+    }
+    (system,) = syncline.explain(experiment).systems.values()
+    assert system.what_if is not None
+    gains = {each.change: each.gain for each in system.what_if}
+    alone, both = (
+        gains["twice the rate of the NICs, behind PCIe of 52.48GB/s"],
+        gains["twice the rate of the NICs and of PCIe"],
+    )
+    assert alone is not None
+    assert both is not None
+    assert 0 < alone < 0.05
+    assert both > 0.2
+    assert system.limit == "links of InfiniBand and PCIe"
+
+
+def test_a_directory_without_a_run_is_told(folder: Path, syncline_command: Command) -> None:
+    (folder / "empty").mkdir()
+    for arguments in (("explain", "empty"), ("diff", "empty", "empty")):
+        ended = syncline_command(*arguments)
+        assert ended.status == 2
+        assert "this is not the directory of a run" in ended.err
+        assert "given: empty" in ended.err
+    with pytest.raises(InputError, match="this is not the directory of a run"):
+        syncline.explain("empty")
 
 
 def test_the_function_gives_the_document_of_the_command(folder: Path, syncline_command: Command) -> None:

@@ -47,6 +47,24 @@ def test_runs_side_by_side(syncline_command: Callable[..., Ended], tmp_path: Pat
         assert (refused.status, message in refused.err) == (2, True), refused.err
 
 
+def test_runs_of_other_kinds_and_of_other_work(syncline_command: Callable[..., Ended], tmp_path: Path) -> None:
+    path = tmp_path / "t.yaml"
+    for name, workload in (
+        ("collective", {"collective": "all-reduce", "size": "1MB"}),
+        ("resnet18", {"model": "resnet18", "batch": 4}),
+        ("resnet50", {"model": "resnet50", "batch": 4}),
+    ):
+        experiment = {"name": "t", "topology": "Ring(4)", "network": "analytical", "workload": workload}
+        path.write_text(json.dumps(experiment | {"collective": {"algorithm": "ring"}}))
+        assert syncline_command("run", str(path), "--out", str(tmp_path / name)).status == 0
+    refused = syncline_command("report", str(tmp_path / "collective"), str(tmp_path / "resnet18"))
+    assert (refused.status, "single collectives have no numbers in common" in refused.err) == (2, True)
+    places = [str(tmp_path / name) for name in ("resnet18", "resnet50")]
+    target = tmp_path / "c.html"
+    assert syncline_command("report", *places, "-o", str(target)).status == 0
+    assert "workloads differ: times are those of different work" in "".join(check_page(target.read_text()).text)
+
+
 def test_labels_are_as_short_as_tells_directories_apart() -> None:
     assert compared.labels([Path("/a/x"), Path("/a/y")]) == ["x", "y"]
     assert compared.labels([Path("/a/x"), Path("/b/x")]) == ["a/x", "b/x"]

@@ -218,7 +218,7 @@ def _children(parent: int) -> list[int]:
             command = (path.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(fields[1]) == parent and b"spawn_main" in command:
+        if int(fields[1]) == parent and b"syncline.sweeps.worker" in command:
             found.append(int(path.parent.name))
     return found
 

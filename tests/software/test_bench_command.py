@@ -91,6 +91,13 @@ def test_a_mesh_has_its_warnings(syncline_command: Command) -> None:
     assert syncline_command("bench", "all-reduce", "--machine", "dgx1v", "--sizes", "1MiB").err == ""
 
 
+def test_nics_that_pcie_cannot_feed_are_warned_of(syncline_command: Command) -> None:
+    machine = "dgx-h100(nodes=2, nic_rate=100GB/s)"
+    ended = syncline_command("bench", "all-reduce", "--machine", machine, "--sizes", "1GiB", "--json")
+    warnings = json.loads(ended.out)["warnings"]
+    assert any("a NIC has 100GB/s each way, but the PCIe link that it is on carries 52.48GB/s" in w for w in warnings)
+
+
 @pytest.mark.parametrize(
     ("machine", "flags", "warning"),
     [

@@ -104,6 +104,13 @@ class TestRefusals:
         (message,) = refused(ONE_COLUMN + "1048576 262144 float sum 165.33 6.34 6.34 0\n")
         assert message.startswith("t.log:4: size: the size is measured twice; the first is on line 2")
 
+    @pytest.mark.parametrize("cut", ["1677", "16777216 4194", "16777216 4194304 float", "1: 16777216 4194304"])
+    def test_a_log_that_ends_within_a_row(self, cut: str) -> None:
+        (message,) = refused(ONE_COLUMN + f"  {cut}\n\n")
+        assert message.startswith("t.log:4: row: the log ends within this row")
+        assert f"given: {cut}" in message
+        assert measurements.parse(ONE_COLUMN + "# Avg bus bandwidth : 12\n# 1 of 2\n", "t.log").rows
+
     def test_a_row_that_was_cut(self) -> None:
         (message,) = refused(ONE_COLUMN + "16777216 4194304 float sum 2400.0 6.99\n")
         assert "neither one nor two sets" in message

@@ -161,6 +161,7 @@ class TestPlatform:
             ("dgx-h100(nodes=0)", None, "nodes=0: this is not a number of machines"),
             ("dgx-h100(nodes=2, latency=1us)", None, "latency has no meaning here"),
             ("dgx-h100(nodes=2, pcie_efficiency=60%)", None, "pcie_efficiency has no meaning here"),
+            ("dgx-h100(nodes=2, pcie_rate=128GB/s)", None, "pcie_rate has no meaning here"),
             ("dgx-h100(efficiency=94%)", None, "efficiency has no meaning here"),
             ("dgx-h100(nodes=2, oversubscription=2)", None, "oversubscription has no meaning here"),
             ("", None, "the machine is empty"),

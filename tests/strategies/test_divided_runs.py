@@ -110,7 +110,10 @@ def test_an_asynchronous_server_does_not_let_the_others_wait_for_a_straggler() -
 @pytest.mark.parametrize(
     ("parallel", "more", "field", "message", "accepted"),
     [
-        ("{tensor: 3}", {}, "parallel.tensor", "does not divide the 8 NPUs", "a divisor of 8"),
+        ("{tensor: 3}", {}, "parallel.tensor", "does not divide the 8 NPUs", "1, 2, 4, 8"),
+        ("{tensor: 8, pipeline: 2}", {}, "parallel.tensor", "is 16, which does not", "1, 2, 4, beside pipeline 2"),
+        ("{tensor: 2, pipeline: 3}", {}, "parallel.pipeline", "does not divide", "1, 2, 4, beside tensor 2"),
+        ("{tensor: 3, pipeline: 5}", {}, "parallel.tensor", "does not divide", "sizes whose product divides 8"),
         ("{data: 3}", {}, "parallel.data", "not the 8 NPUs", "8"),
         ("{tensor: 8}", {}, "parallel.tensor", "heads 4 cannot be divided by 8", "a divisor of that size"),
         ("{pipeline: 8}", {}, "parallel.pipeline", "has 4 blocks, which pipeline 8 does not divide", "a divisor of 4"),
@@ -191,6 +194,14 @@ def test_fit_lists_what_fits(tmp_path: Path, syncline_command: Command) -> None:
     fitting = next(row for row in rows if row["fits"])
     chosen = ",".join(f"{name}: {fitting[name]}" for name in ("tensor", "pipeline", "zero", "recompute"))
     assert syncline_command("check", str(path), "--set", f"parallel={{{chosen}}}").status == 0
+    least = min(rows, key=lambda row: int(row["memory_bytes"]))
+    path.write_text(text("{tensor: 2}", more="npu: {memory: 1kB}"))
+    none = syncline_command("fit", str(path))
+    assert f"0 of {found['candidates']} divisions fit" in none.out
+    assert "The least that a division needs is" in none.out
+    assert f"with tensor {least['tensor']}, pipeline {least['pipeline']}, data {least['data']}" in none.out
+    (document,) = json.loads(syncline_command("fit", str(path), "--json").out)["variants"]
+    assert document["least"] | {"fits": True} == least | {"fits": True}
     path.write_text(text("{}", "Switch(8)"))
     assert "npu.memory" in syncline_command("fit", str(path)).err
 

@@ -10,6 +10,7 @@ from syncline.figures import draw, page, values
 from syncline.figures.file import Figure, FigureFile, Panel, load
 from syncline.figures.values import Shown
 from syncline.sweeps import table
+from syncline.sweeps.table import Table
 
 MIB = 1024**2
 EXTRA = {
@@ -39,6 +40,30 @@ def rows() -> list[dict[str, Any]]:
         )
     found.append({**found[0], "base": "b9", "status": "failed", "iteration_time_s": None})
     return found
+
+
+def space() -> Table:
+    """The sweep of an engine's SRAM and FSMs: more of both are faster, larger and need more power, to a limit."""
+    found: list[dict[str, Any]] = []
+    for sram, fsms in itertools.product((MIB // 2, MIB, 2 * MIB, 4 * MIB), (3, 6, 12, 24)):
+        time_s = 1e-6 * max(285.708 * 3 / fsms, 253.225 * (MIB / 2) / sram, 69.941)
+        area, power = 0.2 + 1.22 * sram / MIB + 0.008 * fsms, 0.1 + sram / MIB + 0.008 * fsms
+        found.append(
+            {
+                "base": "allreduce",
+                "variant": "engine",
+                "status": "done",
+                "endpoint.sram_bytes": sram,
+                "endpoint.fsms": fsms,
+                "time_s": time_s,
+                "bus_bandwidth_bytes_per_s": 8 * MIB * 1.875 / time_s,
+                "area_um2": 1e6 * area,
+                "power_w": power,
+                "energy_per_collective_j": power * time_s,
+                "collectives_per_s_per_mm2": 1 / time_s / area,
+            }
+        )
+    return table.of_rows(found, ("endpoint.sram_bytes", "endpoint.fsms"))
 
 
 TABLE = table.of_rows(rows(), ("endpoint.sram_bytes", "endpoint.fsms"))

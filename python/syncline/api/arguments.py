@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from syncline.errors import InputError, Problem, shown
 
@@ -311,6 +311,19 @@ def not_text(**given: object) -> list[Problem]:
         for name, value in given.items()
         if not isinstance(value, str | PurePath | None)
     ]
+
+
+@overload
+def sized(given: str | int) -> str: ...
+
+
+@overload
+def sized(given: str | int | None) -> str | None: ...
+
+
+def sized(given: Any) -> Any:
+    """A size as a file has it: a whole number is one of bytes."""
+    return f"{given}B" if isinstance(given, int) and not isinstance(given, bool) else given
 
 
 def no_text(**given: object) -> list[Problem]:

@@ -18,6 +18,7 @@ from syncline.text_units import bandwidth, percent
 
 if TYPE_CHECKING:
     from syncline.api.files import AnyPath
+    from syncline.cancelling import Cancellation
     from syncline.results import Document
     from syncline.software.calibration import Errors, Residual, Run
     from syncline.software.constants import Constants, Software
@@ -43,11 +44,12 @@ class Asked:
     software: str | None = None
     force: bool = False
     seed: int = 0
+    cancel: Cancellation | None = None
 
 
 def run(asked: Asked) -> tuple[Document, str]:
     """The document of `calibrate --json`, and the constants as the text of a file. Raises [`InputError`] with
-    everything that is wrong.
+    everything that is wrong, [`CancelledError`] when what may cancel it is called.
     """
     from syncline import results
     from syncline.software import calibration, constants, measurements, selection
@@ -74,7 +76,7 @@ def run(asked: Asked) -> tuple[Document, str]:
         raise InputError(problems)
 
     fitted = calibration.run_of(measured, found, kind, asked.column, force=asked.force)
-    selected = selection.select(fitted, start.constants)
+    selected = selection.select(fitted, start.constants, asked.cancel)
     result = constants.Software(
         f"{found.cluster.machine.name}-calibrated",
         f"{fitted.kind} of {fitted.platform}, fitted from {start.name}",
@@ -258,6 +260,7 @@ def calibrate(
     software: AnyPath | None = None,
     force: bool = False,
     seed: int = 0,
+    cancel: Cancellation | None = None,
 ) -> Calibration:
     """Fits the software model of a machine (`"dgx-h100(nodes=2)"`) to a measured table.
 
@@ -266,9 +269,10 @@ def calibrate(
     constants `software`, by default those of the machine's class, and changes those that the table determines. With
     `force`, a table of another GPU than the machine's is accepted.
 
-    Raises [`InputError`] with everything that is wrong.
+    Raises [`InputError`] with everything that is wrong, [`CancelledError`] when `cancel` is called.
     """
-    problems = arguments.not_text(machine=machine, collective=collective, column=column)
+    token, problems = arguments.cancellation(cancel)
+    problems += arguments.not_text(machine=machine, collective=collective, column=column)
     given = arguments.collected(problems, lambda: files.path_of(table, "table", "a table", "the path of a file"))
     if problems or given is None:
         raise InputError(problems)
@@ -280,6 +284,7 @@ def calibrate(
         software=None if software is None else str(software),
         force=force,
         seed=seed,
+        cancel=token,
     )
     with arguments.spelled(ARGUMENTS):
         return Calibration(*run(asked))

@@ -102,7 +102,7 @@ class Collective(Entry):
 
 def collective(
     kind: str,
-    size: str,
+    size: str | int,
     *,
     topology: str | Mapping[str, object] | None = None,
     machine: str | None = None,
@@ -128,10 +128,10 @@ def collective(
     """Simulates one collective among all NPUs, or in several groups at once.
 
     `kind` is all-reduce, reduce-scatter, all-gather, all-to-all, broadcast, reduce, gather or scatter; `size` is that
-    of the full vector with a unit (`"64MB"`), as nccl-tests counts it. One of `topology` (`"Torus(4,8,4)"`), `machine`
-    (`"dgx-a100(nodes=4)"`) and `topology_file` names the fabric. `gpus` take part (`"0,1,3"`), in `groups`
-    (`"0-3;4-7"`, or lists of numbers); `root` is a rank of a group. `plan` is the file of a schedule, in place of an
-    `algorithm`.
+    of the full vector with a unit (`"64MB"`) or in bytes, as nccl-tests counts it. One of `topology`
+    (`"Torus(4,8,4)"`), `machine` (`"dgx-a100(nodes=4)"`) and `topology_file` names the fabric. `gpus` take part
+    (`"0,1,3"`), in `groups` (`"0-3;4-7"`, or lists of numbers); `root` is a rank of a group. `plan` is the file of a
+    schedule, in place of an `algorithm`.
     `set` changes fields of the experiment by their paths. Without further arguments the backend is analytical, the
     endpoint ideal, and the algorithm the fastest of those that can carry this out.
 
@@ -141,7 +141,7 @@ def collective(
     settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, cancel=cancel)
     asked = single.Single(
         kind=kind,
-        size=size,
+        size=arguments.sized(size),
         topology=topology,
         machine=machine,
         topology_file=topology_file,

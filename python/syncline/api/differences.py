@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from syncline import results, rundir
@@ -24,6 +23,7 @@ from syncline.text_units import duration, percent
 if TYPE_CHECKING:
     from syncline.api.explanations import Explainable
     from syncline.api.progress import Progress
+    from syncline.cancelling import Cancellation
 
 __all__ = ["Difference", "Step", "Systems", "compare", "diff"]
 
@@ -111,6 +111,7 @@ def diff(
     threads: int | None = None,
     memory_limit: str | int | None = None,
     progress: Progress = None,
+    cancel: Cancellation | None = None,
 ) -> Difference:
     """Where the time of two runs differs: an iteration of `a`, step by step, becomes one of `b`.
 
@@ -118,10 +119,11 @@ def diff(
     are compared; `system` names some of them, or two of different names as `"ACE=Ideal"`. `set` changes experiments.
     Steps are whole picoseconds and add up exactly to the difference.
 
-    Raises [`InputError`] with everything that is wrong, also where no two systems match.
+    Raises [`InputError`] with everything that is wrong, also where no two systems match, [`SimulationFailedError`] if a
+    simulation fails, [`CancelledError`] when `cancel` is called.
     """
     names = [system] if isinstance(system, str) else list(system or ())
-    settings = arguments.of_program(changes=set, seed=seed, threads=threads, memory_limit=memory_limit)
+    settings = arguments.of_program(changes=set, seed=seed, threads=threads, memory_limit=memory_limit, cancel=cancel)
     wanted = list(_wanted(names))
     began = time.monotonic()
     sides = [a, b]
@@ -140,7 +142,7 @@ def diff(
 
 
 def _is_run(source: Explainable) -> bool:
-    return isinstance(source, Run) or (isinstance(source, str | os.PathLike) and rundir.is_run(Path(source)))
+    return isinstance(source, Run) or (isinstance(source, str | os.PathLike) and rundir.is_meant(source))
 
 
 def of_side(settings: Settings, are_runs: Sequence[bool], side: int) -> Settings:

@@ -42,11 +42,20 @@ COLLECTIVE: Final[Sequence[Column]] = (
 """Of a collective on its own."""
 
 
-MEASURES: Final = (
-    *("iteration_time_s", "exposed_comm_share", "time_s", "bus_bandwidth_bytes_per_s", "efficiency"),
-    *("area_um2", "power_w", "status"),
+MEASURES: Final[Sequence[tuple[str, str, Callable[[Any], str]]]] = (
+    ("iteration", "iteration_time_s", duration),
+    ("exposed %", "exposed_comm_share", percent),
+    ("time", "time_s", duration),
+    ("bus bandwidth", "bus_bandwidth_bytes_per_s", bandwidth),
+    ("efficiency", "efficiency", percent),
+    ("sent per NPU", "bytes_sent_per_npu", size),
+    ("bandwidth", "achieved_bandwidth_bytes_per_s", bandwidth),
+    ("ACE area", "area_um2", lambda value: f"{value / 1e6:.3f} mm2"),
+    ("ACE power", "power_w", lambda value: f"{value:.3f} W"),
 )
-"""What a notebook shows of a row of a sweep, where it has it."""
+"""What the table of a sweep says of a simulation, in a terminal and in a notebook: heading, column and how its values
+are written.
+"""
 UNITS: Final[Sequence[tuple[str, Callable[[Any], str]]]] = (
     ("_bytes_per_s", bandwidth),
     ("_bytes", size),
@@ -75,11 +84,26 @@ def heading(name: str) -> str:
     return name.removesuffix(ending if ending != "_share" else "").replace("_", " ")
 
 
-def rows(caption: str, entries: Sequence[Mapping[str, Any]], names: Sequence[str], most: int, more: str) -> str:
-    """The first of the rows of a document, those columns of them that have any value; `more` says where others are."""
-    cells = [[cell(name, entry.get(name)) for name in names] for entry in entries[:most]]
+def rows(
+    caption: str,
+    entries: Sequence[Mapping[str, Any]],
+    names: Sequence[str],
+    most: int,
+    more: str,
+    measures: Sequence[tuple[str, str, Callable[[Any], str]]] = (),
+) -> str:
+    """The first of the rows of a document, those columns of them that have any value; `more` says where others are.
+    Columns of `measures` have their headings and are written as these say, the others as their names say.
+    """
+    known = {name: (heading, written) for heading, name, written in measures}
+
+    def written(name: str, value: object) -> str:
+        return known[name][1](value) if name in known and value is not None else cell(name, value)
+
+    cells = [[written(name, entry.get(name)) for name in names] for entry in entries[:most]]
     used = [at for at in range(len(names)) if at == 0 or any(row[at] != "-" for row in cells)]
-    text = table(caption, [heading(names[at]) for at in used], [[row[at] for at in used] for row in cells])
+    headings = [known[names[at]][0] if names[at] in known else heading(names[at]) for at in used]
+    text = table(caption, headings, [[row[at] for at in used] for row in cells])
     left = len(entries) - most
     return text + paragraphs([f"{left:,} further rows: {more}"] if left > 0 else [])
 

@@ -96,12 +96,12 @@ class Work:
         """Reads all sweeps and experiments, and makes the directory. Raises [`InputError`]."""
         from syncline import studies
         from syncline.errors import InputError, command_line
-        from syncline.figures import closed_form, runs
+        from syncline.figures import closed_form, planned, runs
         from syncline.sweeps import points
         from syncline.sweeps.file import load
         from syncline.sweeps.progress import Checked
 
-        problems = list(self.settings.problems)
+        problems: list[Problem] = []
         for i, name in enumerate(self.described.figure.sweeps):
             try:
                 path, label = studies.find_sweep(name, self.described.folder)
@@ -122,8 +122,11 @@ class Work:
                 self.warnings += warnings
             except InputError as error:
                 problems += error.problems
-        self.runs = arguments.collected(problems, lambda: runs.variants(self.described, self.settings.seed)) or {}
         self.tables = arguments.collected(problems, lambda: closed_form.tables(self.described)) or []
+        if not problems:
+            problems += planned.problems(self.described, [found for _, found in self.sweeps], self.tables)
+        self.runs = arguments.collected(problems, lambda: runs.variants(self.described, self.settings.seed)) or {}
+        problems += self.settings.problems
         if wrong := self._directory():
             problems += command_line("--out", str(self.out), wrong, "a directory, or the name of a new one").problems
         if problems:
@@ -330,6 +333,8 @@ class Figure(Documented):
             for panel in (*self.document["panels"], *self.document["timelines"])
             for value in panel["values"]
         ]
+        if len({type(row["series"]) for row in rows} - {type(None)}) > 1:  # a column has values of one type
+            rows = [row | {"series": None if row["series"] is None else str(row["series"])} for row in rows]
         self.table: Table = tables.of_entries("figure", [{**row, "x": str(row["x"])} for row in rows])
         """A row for each value that is shown: its panel, place, series and unit, and what was published."""
 

@@ -1079,8 +1079,9 @@ class TopologyFile(TypedDict, total=False):
 class Experiment:
     """An experiment, given as values: what a file says, field by field.
 
-    Quantities are text with a unit, such as `"64KiB"` or `"25GB/s"`. A field that is `None` has its default. Nothing is
-    checked until the experiment is loaded, checked or run, which raises [`syncline.InputError`] with all that is wrong.
+    Quantities are text with a unit, such as `"64KiB"` or `"25GB/s"`. A field that is `None` has its default, but for
+    `topology` and `workload`, which have none. Nothing is checked when this is made, not even that these two are given:
+    what loads, checks or runs it raises one [`syncline.InputError`] with all that is wrong and missing.
 
     Arguments:
         name: Name of the experiment; of the variant, once variants are told apart.

@@ -7,15 +7,15 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from syncline import engine, estimate, memory, results, rundir, runner
+from syncline import cancelling, engine, estimate, memory, results, rundir, runner
 from syncline.api import reruns, simulate
 from syncline.api.arguments import Settings, Spelling
 from syncline.api.reruns import Base, Planned
 from syncline.api.simulate import Read, Warn
 from syncline.engine import Result
-from syncline.errors import InputError, Problem, SimulationFailedError, did_you_mean, one_of
+from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError, did_you_mean, one_of
 from syncline.estimate import NOTICED_S
 from syncline.reasons import answer, entries, limits
 from syncline.reasons.answer import Reasons
@@ -25,6 +25,9 @@ from syncline.runner import Watch
 from syncline.schema import load
 from syncline.schema.load import Study, Variant
 from syncline.text_units import duration
+
+TRACED: Final = 2_000_000
+"""Spans of the slowest NPU that are recorded where a run has no record of all that it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ def of_directory(
         message = "a run that is finished cannot be changed"
         accepted = f"no settings, or {directory / rundir.RESOLVED} in place of the directory"
         raise InputError([spelling.problem("set", None, message, accepted)])
+    cancelling.check(settings.cancel)
     document, tables, _ = rundir.read(directory)
     path = directory / rundir.RESOLVED
 
@@ -104,6 +108,8 @@ def of_directory(
     seen = {name: Seen(entries[name], tables[name]) for name in chosen}
     heads = ("schema_version", "version", "status", "seed", "assumptions", "warnings", "fidelity")
     head = {key: document.get(key) for key in heads} | {"status": "complete"}
+    full = [] if numbers_only else [name for name in chosen if _is_full(seen[name], _limit(study, name))]
+    head["warnings"] = [*(head["warnings"] or ()), *map(_full, full)]
     name = str(document.get("name") or study.name)
     return Subject(name, seen, study, read, settings, _command(str(path), (), seed), head, directory)
 
@@ -120,8 +126,8 @@ def of_experiment(
 ) -> Subject:
     """Simulates an experiment, or some systems of it, with the slowest NPU of each traced.
 
-    Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if a simulation fails, and
-    `KeyboardInterrupt`.
+    Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if a simulation fails,
+    [`CancelledError`] when what may cancel it is called, and `KeyboardInterrupt`.
     """
     looked = simulate.look(read, settings, watch)
     chosen = _chosen([v.name for v in looked.study.variants], systems, spelling)
@@ -137,6 +143,9 @@ def of_experiment(
     entries = {v.name: results.run_entry(v, found[v.name]) for v in variants}
     seen = {name: Seen(entry, found[name].tables) for name, entry in entries.items()}
     warnings = [*looked.study.warnings, *(f"{n}: {w}" for n in chosen for w in found[n].summary["warnings"])]
+    limits_of = {v.name: v.experiment.output.trace_limit for v in variants}
+    limits_of |= {v.name: v.experiment.output.trace_limit for v in again if v is not None}
+    warnings += [_full(name) for name in chosen if _is_full(seen[name], limits_of[name])]
     summaries = {name: result.summary for name, result in found.items()}
     head = results.document(variants, seed=settings.seed, status="complete", warnings=warnings, seen=summaries)
     command = _command(written.source, written.settings, settings.seed)
@@ -152,10 +161,13 @@ def explain(subject: Subject, *, what_if: bool, watch: Watch | None = None, warn
     found: list[list[limits.Rerun]] = []
     is_complete, ran = True, list(subject.results)
     if what_if:
-        works = [_work(subject, seen) for seen in subject.seen.values()]
-        _announce(works, subject.settings.threads, warn)
-        found, is_complete, more = reruns.run(works, subject.settings.threads, watch)
-        ran += more
+        try:
+            works = [_work(subject, seen) for seen in subject.seen.values()]
+            _announce(works, subject.settings.threads, warn)
+            found, is_complete, more = reruns.run(works, subject.settings.threads, watch)
+            ran += more
+        except KeyboardInterrupt:  # while reruns are set up
+            found, is_complete = [[] for _ in reasons], False
     systems = []
     for index, each in enumerate(reasons.values()):
         mine = found[index] if what_if else None
@@ -218,19 +230,39 @@ def _simulated(variants: Sequence[Variant], threads: int, watch: Watch | None) -
     outcomes = runner.run_all(variants, threads, watch=watch)
     if outcomes.interrupted:
         raise KeyboardInterrupt
+    if outcomes.cancelled:
+        raise CancelledError(f"the run was cancelled; {len(outcomes.results)} of {len(variants)} systems are finished")
     outcomes.raise_if_refused()
     if outcomes.failures:
         raise SimulationFailedError("; ".join(f"{name}: {message}" for name, message in outcomes.failures))
     return [(variant.name, result) for variant, result in outcomes.results]
 
 
+def _is_full(seen: Seen, limit: int) -> bool:
+    """Whether a record of activity has as many spans as it may have, so that others may be missing."""
+    table = seen.tables.get("slices")
+    return table is not None and table.num_rows >= limit
+
+
+def _limit(study: Study, name: str) -> int:
+    return next(variant for variant in study.variants if variant.name == name).experiment.output.trace_limit
+
+
+def _full(name: str) -> str:
+    return (
+        f"{name}: the record of what its NPU did is full, so that the critical path lacks what came later; "
+        f"output.trace_limit says how many spans it may have"
+    )
+
+
 def _traced(variant: Variant, result: Result) -> Variant | None:
-    """The variant with its slowest NPU traced, if that was not."""
-    slowest = int(result.summary["npu"])
-    traced = set(result.tables["slices"].column("npu").to_pylist())
-    if slowest in traced:
+    """The variant with its slowest NPU traced, if that was not, or not to the end."""
+    slowest, limit = int(result.summary["npu"]), variant.experiment.output.trace_limit
+    traced = result.tables["slices"].column("npu").to_pylist()
+    if slowest in set(traced) and len(traced) < limit:
         return None
-    output = variant.experiment.output.model_copy(update={"trace_npus": [slowest]})
+    more = {"trace_npus": [slowest], "trace_limit": max(limit, TRACED)}
+    output = variant.experiment.output.model_copy(update=more)
     return replace(variant, experiment=variant.experiment.model_copy(update={"output": output}))
 
 

@@ -22,6 +22,7 @@ from syncline.text_units import duration, percent
 if TYPE_CHECKING:
     from syncline.api.simulate import Warn
     from syncline.api.sources import Source
+    from syncline.cancelling import Cancellation
     from syncline.runner import Watch
 
 Explainable: TypeAlias = "Source | Run"
@@ -142,6 +143,7 @@ def explain(
     threads: int | None = None,
     memory_limit: str | int | None = None,
     progress: Progress = None,
+    cancel: Cancellation | None = None,
 ) -> Explanation:
     """Why a run takes as long as it does: its critical path, what limits it, and what would help.
 
@@ -150,11 +152,11 @@ def explain(
     simulated again with one thing changed at a time, some twenty times. The limit is then what gains most from being
     doubled; without, it is named from records of the run. `threads` simulations run at once.
 
-    Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if the simulation itself fails. An
-    interrupt is raised again as `KeyboardInterrupt`.
+    Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if the simulation itself fails,
+    [`CancelledError`] when `cancel` is called. An interrupt is raised again as `KeyboardInterrupt`.
     """
     names = [system] if isinstance(system, str) else list(system or ())
-    settings = arguments.of_program(changes=set, seed=seed, threads=threads, memory_limit=memory_limit)
+    settings = arguments.of_program(changes=set, seed=seed, threads=threads, memory_limit=memory_limit, cancel=cancel)
     watch, warn = watch_of(progress), warn_of(progress)
     subject = subject_of(source, settings, names, ARGUMENTS, watch=watch, warn=warn)
     explained = explaining.explain(subject, what_if=what_if, watch=watch, warn=warn)
@@ -179,7 +181,7 @@ def subject_of(
             message = "this run is in no directory, where its experiment is kept"
             raise InputError([spelling.problem("source", source.name, message, "run.save(DIRECTORY) first, or out=")])
         source = source.directory
-    if isinstance(source, str | os.PathLike) and rundir.is_run(Path(source)):
+    if isinstance(source, str | os.PathLike) and rundir.is_meant(source):
         with of_directory("source"):
             return explaining.of_directory(Path(source), systems, spelling, settings, numbers_only=numbers_only)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else sources.LABEL + ".yaml"

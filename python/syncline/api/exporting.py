@@ -183,7 +183,7 @@ def export(
     gpus: str | Sequence[int] | None = None,
     groups: str | Sequence[Sequence[int] | str] | None = None,
     root: int | None = None,
-    size: str | None = None,
+    size: str | int | None = None,
     format: str = PLAN,
     instances: int | None = None,
     endpoint: str | None = None,
@@ -200,8 +200,8 @@ def export(
     `kind` is the collective. `ranks` (8, or a grid such as `"4x8"`) stands for a fabric that says nothing of itself; or
     one of `topology`, `machine` and `topology_file` names the fabric, as in [`collective`], for which the plan is
     exactly what runs there. `format` is `"plan"` (JSON of syncline-plan), `"msccl-xml"` or `"mscclpp-json"`;
-    `instances` copies of the algorithm share the vector of the last two. `size` is that for which `auto`, and the
-    number of slices of trees and chains, are chosen; the latter may be set instead,
+    `instances` copies of the algorithm share the vector of the last two. `size` (`"64MB"`, or bytes) is that for which
+    `auto`, and the number of slices of trees and chains, are chosen; the latter may be set instead,
     `set={"collective.slices": 16}`. The text is written into the file `out`, if that is given.
 
     Raises [`InputError`] with everything that is wrong, also where the format cannot hold the algorithm;
@@ -209,6 +209,7 @@ def export(
     """
     settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, cancel=cancel)
     problems = list(settings.problems)
+    size = arguments.sized(size)
     problems += arguments.not_text(algorithm=algorithm, size=size, format=format)
     problems += _not_counts(ranks, instances)
     problems += [ARGUMENTS.problem("algorithm", None, "no algorithm is given", "its name")] if algorithm is None else []

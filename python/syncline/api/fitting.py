@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import cancelling
 from syncline.api import arguments, display, sources, tables
 from syncline.api.documented import Documented
 from syncline.api.tables import Table
@@ -13,6 +14,7 @@ from syncline.text_units import size
 
 if TYPE_CHECKING:
     from syncline.api.sources import Source
+    from syncline.cancelling import Cancellation
     from syncline.results import Document
     from syncline.schema.load import Study, Variant
 
@@ -21,7 +23,9 @@ SHOWN: Final = 20
 
 
 def run(study: Study, *, every: bool) -> Document:
-    """What fits of all variants, as the document of `fit --json`. Raises [`InputError`] where that cannot be said."""
+    """What fits of all variants, as the document of `fit --json`. Raises [`InputError`] where that cannot be said,
+    [`CancelledError`] when what ends the variants is called.
+    """
     from syncline import assumptions
     from syncline.results import versions
 
@@ -52,13 +56,17 @@ def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
     if available is None:
         message = "it is not known how much memory an NPU has"
         raise InputError([variant.problem(("npu", "memory"), message, "npu.memory, npu.gpu, or a machine as topology")])
-    rows = [candidate.row(available) for candidate in divisions.candidates(training.of(experiment))]
+    rows = []
+    for candidate in divisions.candidates(training.of(experiment)):
+        cancelling.check(variant.cancel)
+        rows.append(candidate.row(available))
     return {
         "name": variant.name,
         "npus": experiment.topology.npus,
         "memory_bytes": available,
         "candidates": len(rows),
         "fitting": sum(row["fits"] for row in rows),
+        "least": min(rows, key=lambda row: int(row["memory_bytes"]), default=None),
         "rows": [row for row in rows if every or row["fits"]],
     }
 
@@ -96,15 +104,22 @@ class Fit(Documented):
         return {variant["name"]: variant["fitting"] for variant in self.document["variants"]}
 
 
-def fit(source: Source, *, set: Mapping[str, object] | None = None, every: bool = False) -> Fit:
+def fit(
+    source: Source,
+    *,
+    set: Mapping[str, object] | None = None,
+    every: bool = False,
+    cancel: Cancellation | None = None,
+) -> Fit:
     """Lists which divisions of a model fit into the memory of the NPUs, and with what terms.
 
     `source` is an experiment as in [`load`], whose model has `workload.global_batch`, and whose NPU has a memory.
     Varied are `parallel.tensor`, `pipeline`, `data`, `zero` and `recompute`; all else is as the experiment says,
     changed by `set`. With `every`, those that do not fit are listed as well.
 
-    Raises [`InputError`] with everything that is wrong.
+    Raises [`InputError`] with everything that is wrong, [`CancelledError`] when `cancel` is called.
     """
-    settings = arguments.of_program(changes=set)
+    settings = arguments.of_program(changes=set, cancel=cancel)
     study = settings.loaded(lambda overrides, forced: sources.read(source, overrides, forced))
+    cancelling.check(cancel)
     return Fit(run(study, every=every))

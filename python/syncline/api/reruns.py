@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from syncline import choice, completing, engine, estimate, memory, runner, trials
+from syncline import cancelling, choice, completing, engine, estimate, memory, runner, trials
 from syncline.api.arguments import Settings
 from syncline.api.simulate import Read
 from syncline.engine import Result
-from syncline.errors import InputError
+from syncline.errors import CancelledError, InputError
 from syncline.estimate import Estimate
 from syncline.reasons import changes
 from syncline.reasons.changes import Change
@@ -58,12 +58,15 @@ def prefix_of(read: Read, settings: Settings, name: str) -> str:
 
 
 def planned(read: Read, settings: Settings, base: Base) -> list[Planned]:
-    """What may help a system, read and looked at by the engine."""
+    """What may help a system, read and looked at by the engine. Raises [`CancelledError`] when what may cancel it is
+    called.
+    """
     found: list[Planned] = []
     experiments = [base.variant.experiment]
     usual = max((of for _, of in completing.usual_chunks(base.variant)), key=lambda of: of.chunk, default=None)
     for change in changes.of(base.variant.experiment, timeouts=base.timeouts, usual=usual):
         for more in ((), change.instead) if change.instead else ((),):
+            cancelling.check(settings.cancel)
             each = _planned(read, settings, base, change, (*change.settings, *more))
             if each.variant is not None:
                 break
@@ -97,12 +100,16 @@ def _planned(
 def run(
     works: Sequence[tuple[Base, Sequence[Planned]]], threads: int | None, watch: runner.Watch | None
 ) -> tuple[list[list[Rerun]], bool, list[Result]]:
-    """What came of the changes of each system, whether all were run, and the results of those that were."""
+    """What came of the changes of each system, whether all were run, and the results of those that were. Raises
+    [`CancelledError`] when what may cancel them is called.
+    """
     tasks = list(_tasks(works))
     needed = [base.expected.memory_bytes for base, _ in works]
     limit = works[0][0].variant.memory_limit if works else None
     at_once = memory.at_once(threads, needed, limit)
     outcomes = runner.run_all([task.variant for task in tasks], at_once, watch=watch)
+    if outcomes.cancelled:
+        raise CancelledError(f"explaining was cancelled; {len(outcomes.outcomes)} of {len(tasks)} reruns are finished")
     by_task = {outcome.index: outcome for outcome in outcomes.outcomes}
     found: list[list[Rerun]] = [[] for _ in works]
     for index, task in enumerate(tasks):

@@ -116,11 +116,18 @@ def run(
     is among the outcomes.
     """
     looked = look(read, settings, watch)
-    study = looked.study
-    directory = None if to is None else to(study)
+    directory = None if to is None else to(looked.study)
     if directory is not None:
         directory.check()
-    study = _with_slow_links(study)
+        if warn is not None and (other := directory.replaced()) is not None:
+            mine = looked.study.name
+            warn(f"{directory.path} has results of the experiment {other}, which are replaced by those of {mine}")
+    try:
+        study = _with_slow_links(looked.study)
+    except BaseException:  # an interrupt, say
+        if directory is not None:
+            directory.leave()
+        raise
     expected = looked.estimates()
     for variant, each in zip(study.variants, expected, strict=True):
         text = estimate.warning(variant.name, each)

@@ -8,7 +8,7 @@ from collections.abc import Mapping as AnyMapping
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from syncline import completing
 from syncline.api import arguments
@@ -42,6 +42,7 @@ TEXTS = (
     "fold",
 )
 """What has to be text, whatever a program gives."""
+SIZES: Final = "a size with a unit, such as 64MB, or a whole number of bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class Single:
         """What is wrong with how the fabric and the algorithm are named."""
         texts = [(name, getattr(self, name)) for name in TEXTS]
         found = [
-            self.spelling.problem(name, type(value).__name__, "this is not text")
+            self.spelling.problem(name, type(value).__name__, "this is not text", SIZES if name == "size" else None)
             for name, value in texts
             if not isinstance(value, str | PurePath | None)
         ]

@@ -205,8 +205,9 @@ class Sweep(Documented):
         return len(self.table)
 
     def _repr_html_(self) -> str:
-        names = [*self.axes, "variant", *display.MEASURES]
-        text = display.rows(self.name, self.document["rows"], names, SHOWN, "sweep.table has all of them.")
+        names = [*self.axes, "variant", *(name for _, name, _ in display.MEASURES), "status"]
+        more = "sweep.table has all of them."
+        text = display.rows(self.name, self.document["rows"], names, SHOWN, more, display.MEASURES)
         failed = (f"{each.name}, {each.variant}: {each.status}: {each.error}" for each in self.failed)
         return text + display.paragraphs(failed)
 
@@ -260,9 +261,8 @@ def sweep(
 
     `set` changes fields of every point by their paths; the arguments from `endpoint` to `fold` hold for every point,
     too. All points are validated before the first simulation. Several simulations at once run in processes of their
-    own, `threads` of them; a script whose sweep does so needs `if __name__ == "__main__":` around it, as for
-    `multiprocessing`. `out` is a file for the table (.parquet or .csv), beside which a journal keeps what is finished:
-    with `resume`, the sweep goes on there.
+    own, `threads` of them, which import nothing of the program that calls this. `out` is a file for the table (.parquet
+    or .csv), beside which a journal keeps what is finished: with `resume`, the sweep goes on there.
 
     A simulation that fails, or that the engine refuses, is a row with its error. Raises [`InputError`] with everything
     that is wrong, [`CancelledError`] when `cancel` is called.

@@ -426,10 +426,9 @@ def trees_sweep(
 
     `sizes` are the numbers of GPUs (`"3-8"`, or a list), by default 2 and more of `gpus`. Allocations whose links are
     alike are one row, or with `every` one each. The other arguments are those of [`trees`]: with `compare`, all
-    schedules of each row are simulated, which takes `threads` processes, one per processor if not given; a script that
-    does so needs `if __name__ == "__main__":` around it, as for `multiprocessing`. Where data has a root, it is the
-    first GPU of an allocation. `out` is a file for the table (.parquet, .csv or .json), beside which a journal keeps
-    what is finished: with `resume`, the sweep goes on there.
+    schedules of each row are simulated, which takes `threads` processes, one per processor if not given. Where data has
+    a root, it is the first GPU of an allocation. `out` is a file for the table (.parquet, .csv or .json), beside which
+    a journal keeps what is finished: with `resume`, the sweep goes on there.
 
     An allocation of which nothing comes is a row with its error. Raises [`InputError`] with everything that is wrong,
     [`CancelledError`] when `cancel` is called.

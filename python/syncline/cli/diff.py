@@ -58,7 +58,7 @@ def diff(
     problems = options.common_problems(threads=threads, seed=seed)
     settings = options.settings(set_, (), problems, seed=seed, threads=threads)
     names = system or []
-    are_runs = [rundir.is_run(Path(source)) for source in (a, b)]
+    are_runs = [rundir.is_meant(source) for source in (a, b)]
     first, second = (
         explain.subject_of(
             "AB"[side],

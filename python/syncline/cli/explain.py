@@ -106,7 +106,7 @@ def subject_of(
     from syncline.errors import InputError
     from syncline.schema.load import load_file
 
-    if rundir.is_run(Path(source)):
+    if rundir.is_meant(source):
         return explaining.of_directory(Path(source), systems, FLAGS, settings, numbers_only=numbers_only)
     try:
         path, label = studies.find(source)

@@ -74,4 +74,11 @@ def _print(document: dict[str, Any], *, every: bool) -> None:
         fits = ["yes" if row["fits"] else "no"] if every else []
         sizes = [in_gb(row[f"{name}_bytes"]) for name in ("memory", *terms)]
         table.add_row(*(str(row[name]) for name in VARIED), *fits, *sizes, str(row["stage"]))
-    layout.show(table, labels=len(VARIED))
+    if document["rows"]:
+        layout.show(table, labels=len(VARIED))
+        return
+    print(title)
+    least = document["least"]
+    if least is not None:
+        division = ", ".join(f"{name} {least[name]}" for name in VARIED)
+        print(f"The least that a division needs is {in_gb(least['memory_bytes'])}, with {division}.")

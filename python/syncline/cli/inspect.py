@@ -154,7 +154,7 @@ def _of_runs(directories: Sequence[Path], folders: Sequence[bool]) -> tuple[str,
         if not run.document["runs"]:
             problems += command_line("DIR", str(path), "no simulation of this run has finished").problems
         found.append(compared.Compared(label, run.document, run._tables, _settings(path)))
-    kinds = {"iteration_time_s" in entry for run in found for entry in run.document["runs"]}
+    kinds = {bool(entry.get("iterations")) for run in found for entry in run.document["runs"]}
     if not problems and len(kinds) > 1:
         message = "training runs and single collectives have no numbers in common"
         problems += command_line("DIR", str(directories[0]), message, "runs of one kind").problems

@@ -11,6 +11,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from syncline import quantities
+from syncline.api.display import MEASURES
 from syncline.cli import layout
 from syncline.text_units import bandwidth, duration, percent, size, times
 
@@ -210,7 +211,7 @@ def sweep(document: dict[str, Any], found: Sweep) -> tuple[Table, int]:
         table.add_column(label)
     for axis in found.axes:
         table.add_column(_axis_name(axis), justify="left" if found.columns[axis] is str else "right")
-    measures = [(heading, name, show) for heading, name, show in SWEEP_MEASURES if name in found.columns]
+    measures = [(heading, name, show) for heading, name, show in MEASURES if name in found.columns]
     for heading, _, _ in measures:
         table.add_column(heading, justify="right")
     for row in rows:
@@ -335,20 +336,6 @@ def _axis_value(axis: str, value: Any) -> str:
     if kind is quantities.TIME and isinstance(value, float):
         value = round(value * 1e12)
     return str(value) if kind is None or not isinstance(value, int) else kind.format(value)
-
-
-SWEEP_MEASURES: Final[tuple[tuple[str, str, Callable[[Any], str]], ...]] = (
-    ("iteration", "iteration_time_s", duration),
-    ("exposed %", "exposed_comm_share", percent),
-    ("time", "time_s", duration),
-    ("bus bandwidth", "bus_bandwidth_bytes_per_s", bandwidth),
-    ("efficiency", "efficiency", percent),
-    ("sent per NPU", "bytes_sent_per_npu", size),
-    ("bandwidth", "achieved_bandwidth_bytes_per_s", bandwidth),
-    ("ACE area", "area_um2", lambda value: f"{value / 1e6:.3f} mm2"),
-    ("ACE power", "power_w", lambda value: f"{value:.3f} W"),
-)
-"""What a sweep's table says of a simulation: heading, column and how its values are written."""
 
 
 def dimensions(document: dict[str, Any]) -> Table:

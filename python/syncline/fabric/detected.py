@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from syncline.errors import InputError, command_line
+from syncline.errors import InputError, Problem, command_line
 from syncline.fabric import allocation, files, matrix, nccl, sysfs
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.graph import NVLINK, NVSWITCH, Graph
@@ -99,7 +99,11 @@ def detect(gpus: str | None, places: Places) -> Detected:
             notes.append(f"{source}: it has no NVLinks of these GPUs")
     if found:
         return found[0]
-    raise command_line("--gpus", gpus, f"the machine cannot be detected: {'; '.join(notes)}", "a machine with GPUs")
+    message = f"it cannot be detected: {'; '.join(notes)}"
+    accepted = "a machine with GPUs of NVIDIA, or NCCL's topology XML in NCCL_TOPO_FILE"
+    if gpus is not None:
+        raise command_line("--gpus", gpus, message, accepted)
+    raise InputError([Problem("this machine", None, "topology", None, message, accepted)])
 
 
 def trees(graph: Graph, gpus: Sequence[int]) -> tuple[str | None, str]:

@@ -200,6 +200,17 @@ class Cluster:
     """The share of an NVLink that payload gets."""
     pcie_efficiency: Fraction | None = None
     """The share of a PCIe link that payload gets; what is assumed of its generation if None."""
+    pcie_rate: int | None = None
+    """Bytes per second of a PCIe link and direction on the wire; that of the machine's generation if None."""
+
+    @property
+    def pcie(self) -> tuple[int, Fraction]:
+        """Bytes per second of a PCIe link on the wire, and the share of them that payload gets."""
+        wire, share, _ = hardware.pcie_rate(f"{self.machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
+        return (
+            wire if self.pcie_rate is None else self.pcie_rate,
+            share if self.pcie_efficiency is None else self.pcie_efficiency,
+        )
 
     @property
     def has_pcie(self) -> bool:
@@ -224,6 +235,7 @@ class Cluster:
             "latency": quantities.TIME.format(self.latency) if self.latency != hardware.NETWORK_LATENCY else "",
             "oversubscription": str(self.oversubscription).replace("/", ":") if self.oversubscription != 1 else "",
             "efficiency": quantities.format_share(self.efficiency) if self.efficiency != 1 else "",
+            "pcie_rate": "" if self.pcie_rate is None else quantities.RATE.format(self.pcie_rate),
             "pcie_efficiency": "" if self.pcie_efficiency is None else quantities.format_share(self.pcie_efficiency),
         }
         arguments = ", ".join(f"{key}={value}" for key, value in given.items() if value)
@@ -241,9 +253,7 @@ class _Builder:
         self.networked = hosts > 1
         self.with_pcie = cluster.has_pcie
         self.with_cpus = self.with_pcie and (self.machine.switch_links == 0 or cluster.nics == "single")
-        wire, share, _ = hardware.pcie_rate(f"{self.machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
-        self.pcie_rate = wire
-        self.pcie_efficiency = share if cluster.pcie_efficiency is None else cluster.pcie_efficiency
+        self.pcie_rate, self.pcie_efficiency = cluster.pcie
 
     def graph(self) -> Graph:
         nics = [self._host(host) for host in range(self.cluster.hosts)]

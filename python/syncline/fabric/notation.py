@@ -13,13 +13,12 @@ from typing import Final, TypeVar
 from syncline import quantities
 from syncline.errors import did_you_mean, one_of
 from syncline.fabric import hardware
-from syncline.fabric.hardware import GB
 from syncline.fabric.machines import MACHINES, MAX_HOSTS, NICS, Cluster, Nics
 from syncline.quantities import QuantityError
 
 PARAMETERS: Final = (
     *("nodes", "nics", "nic_rate", "latency", "oversubscription", "efficiency"),
-    *("pcie_efficiency", "trays"),
+    *("pcie_rate", "pcie_efficiency", "trays"),
 )
 NETWORK_PARAMETERS: Final = ("nics", "nic_rate", "latency", "oversubscription")
 """What a single machine has no use for."""
@@ -81,6 +80,7 @@ def parse(text: str) -> Cluster:
         oversubscription=value("oversubscription", oversubscription, Fraction(1)),
         efficiency=value("efficiency", quantities.share, Fraction(1)),
         pcie_efficiency=value("pcie_efficiency", quantities.share, None),
+        pcie_rate=value("pcie_rate", quantities.rate, None),
     )
     _check_use(cluster, given)
     return cluster
@@ -96,9 +96,10 @@ def _check_use(cluster: Cluster, given: dict[str, str]) -> None:
     if cluster.nics == "single" and cluster.machine.socket is None:
         message = f"in {name}: nics=single: not all GPUs reach one common NIC: each has its own"
         raise MachineError(message, "nics=rail")
-    if "pcie_efficiency" in given and not cluster.has_pcie:
-        message = f"in {name}: pcie_efficiency has no meaning for a single server whose GPUs are joined by NVSwitches"
-        raise MachineError(message, "no pcie_efficiency, or nodes=2 or more")
+    for key in ("pcie_rate", "pcie_efficiency"):
+        if key in given and not cluster.has_pcie:
+            message = f"in {name}: {key} has no meaning for a single server whose GPUs are joined by NVSwitches"
+            raise MachineError(message, f"no {key}, or nodes=2 or more")
     if cluster.nics == "single" and "oversubscription" in given:
         message = f"in {name}: with nics=single there is one switch, so no spine to oversubscribe"
         raise MachineError(message, "no oversubscription, or nics=rail")
@@ -109,9 +110,10 @@ def _check_use(cluster: Cluster, given: dict[str, str]) -> None:
     if int(cluster.machine.nvlink_rate * cluster.efficiency) < 1:
         message = f"in {name}: efficiency={given['efficiency']}: this leaves an NVLink less than 1 B/s"
         raise MachineError(message, "a share such as 94%")
-    if cluster.pcie_efficiency is not None and int(cluster.machine.pcie_gt * 2 * GB * cluster.pcie_efficiency) < 1:
-        message = f"in {name}: pcie_efficiency={given['pcie_efficiency']}: this leaves a PCIe link less than 1 B/s"
-        raise MachineError(message, "a share such as 82%")
+    wire, share = cluster.pcie
+    if int(wire * share) < 1:
+        key, usual = ("pcie_efficiency", "a share such as 82%") if "pcie_efficiency" in given else ("pcie_rate", "more")
+        raise MachineError(f"in {name}: {key}={given[key]}: this leaves a PCIe link less than 1 B/s", usual)
 
 
 def _arguments(machine: str, text: str) -> dict[str, str]:

@@ -19,6 +19,7 @@ from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.figures.file import ClosedForm, FigureFile
 from syncline.reproduction import blink_theory
 from syncline.reproduction.step_model import StepModel, insertion_delay_s
+from syncline.schema import said
 from syncline.schema.fields import QUANTITY_ERROR, Rate, Share, Size, SmallCount, TimeOrZero
 from syncline.sweeps import table
 from syncline.sweeps.table import Table
@@ -197,4 +198,5 @@ def _problems(
             case kind if kind == QUANTITY_ERROR:
                 yield file.problem(places[name], details["ctx"]["message"], details["ctx"]["accepted"])
             case _:
-                yield file.problem(places[name], details["msg"])
+                message, accepted = said.of(details)
+                yield file.problem(places[name], message, accepted)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from syncline.figures import legends
+from syncline.figures import layout, legends
 from syncline.figures.file import PAPER, PIXELS_PER_INCH
 from syncline.figures.file import Figure as FigureSpec
 from syncline.figures.timeline import Track
@@ -22,6 +22,7 @@ from syncline.report import sweep
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b", "#a6761d")
 """Told apart with every kind of colour vision (Okabe and Ito)."""
@@ -112,8 +113,13 @@ def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Fig
         entries = _track(axes, panel) if isinstance(panel, Track) else _panel(axes, panel)
         explained.append((axes, entries))
         if described.paper:
-            axes.set_title(axes.get_title(), fontsize=8, wrap=True)
+            axes.set_title(axes.get_title(), fontsize=8)
+    whole: dict[Text, str] = {}
+    layout.fit_names(figure, drawn, whole)
     legends.add(figure, explained, SMALL, below=bool(described.paper))
+    layout.fit_names(figure, drawn, whole)
+    layout.fit_cells(drawn)
+    layout.place_numbers(figure, drawn)
     return figure, drawn
 
 
@@ -332,7 +338,7 @@ def _heat(axes: Axes, shown: Shown) -> None:
             published = found[xs[i], series[j], part].published if not math.isnan(value) else None
             text = f"{value:.3f}" + (f"\n({published:g})" if published is not None else "")
             colour = ON_DARK if value > middle else ON_LIGHT
-            axes.text(i, j, text, ha="center", va="center", fontsize=7, color=colour)
+            axes.text(i, j, text, ha="center", va="center", fontsize=SMALL, color=colour, gid=layout.CELL)
     axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
     axes.set_yticks(range(len(series)), [shown.series_text(name) for name in series])
     axes.set_ylabel(shown.panel.y_label or _label(shown.panel.series or "", ""))
@@ -340,27 +346,34 @@ def _heat(axes: Axes, shown: Shown) -> None:
 
 def _scatter(axes: Axes, shown: Shown) -> None:
     points = [(float(v.x) / shown.x_scale.factor, v) for v in shown.values]
-    best = pareto(shown.values) if shown.panel.pareto else []
+    best = pareto(shown) if shown.panel.pareto else []
     if shown.panel.log:
         axes.set_xscale("log")
+    axes.margins(0.09)  # for the numbers of points that are at an edge
     axes.scatter([x for x, _ in points], [v.value for _, v in points], s=14, color=COLOURS[5], label=None)
     if best:
         front = sorted((float(v.x) / shown.x_scale.factor, v.value) for v in best)
         axes.plot(*zip(*front, strict=True), color=COLOURS[1], marker="o", markersize=4, linewidth=1, label="Pareto")
     named = sorted((x, v.value, v.series) for x, v in points if v in best or not shown.panel.pareto)
     for number, (x, y, name) in enumerate(named, start=1):  # names would run into each other where points are close
-        below = number % 2 == 0
-        offset = (0, -4) if below else (0, 4)
-        place = "top" if below else "bottom"
         axes.annotate(
-            str(number), (x, y), xytext=offset, textcoords="offset points", ha="center", va=place, fontsize=SMALL
+            str(number),
+            (x, y),
+            xytext=(0, 4),
+            textcoords="offset points",
+            ha="center",
+            va="bottom",
+            fontsize=SMALL,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "linewidth": 0.4, "color": COLOURS[6], "visible": False, "shrinkA": 0},
         )
         axes.plot([], [], " ", label=f"{number}: {name}")
 
 
-def pareto(values: Sequence[Value]) -> list[Value]:
-    """The values that no other beats: none has at most their x and at least their value, and one of the two better."""
-    return [values[i] for i in sweep.pareto([(float(v.x), v.value) for v in values])]
+def pareto(shown: Shown) -> list[Value]:
+    """The values that no other beats: none is at least as good in both x and value, and better in one of the two."""
+    cost, gain = (1 if shown.better[0] != "more" else -1), (-1 if shown.better[1] == "less" else 1)
+    return [shown.values[i] for i in sweep.pareto([(cost * float(v.x), gain * v.value) for v in shown.values])]
 
 
 def _mark(axes: Axes, published: Sequence[tuple[float, float]]) -> None:

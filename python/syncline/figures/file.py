@@ -48,6 +48,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from syncline import deprecations, document, inputs
 from syncline.document import Mapping, Node
 from syncline.errors import InputError, Problem, did_you_mean, one_of
+from syncline.schema import said
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
 from syncline.sweeps import columns
 
@@ -106,17 +107,17 @@ class Panel(_Part):
     y: Text | Annotated[list[Text], Field(min_length=1)]
     """A column, or those that are stacked."""
     series: Text | None = None
-    """The column that tells bars of one group, lines or rows of cells apart."""
+    """The column that tells bars of one group, lines or rows of cells apart; of a scatter, one more in `each`."""
     each: list[Text] = []
     """Columns that tell the points of a scatter apart."""
     relative_to: dict[str, Cell] = {}
     """Values are relative to those of the row that differs in these columns only."""
     speedup: bool = False
-    """Whether the relative value is the other's over this one's, as for times."""
+    """Whether the relative value is the other's over this one's: of times, the speed-up."""
     unit: str = ""
     """The unit of y; what suits the values if left out."""
     mean: bool = False
-    """Whether the mean is shown where several rows have the same x and series."""
+    """Whether the mean is shown where several rows have the same x and series; in a scatter, the same `each`."""
     spread: bool = False
     """Whether bars lead from the least to the most where several rows have the same x and series."""
     log: bool = False
@@ -124,7 +125,14 @@ class Panel(_Part):
     log_y: bool = False
     """Whether y is logarithmic."""
     pareto: bool = False
-    """Whether points of a scatter that no other beats (less x and more y) are marked."""
+    """Whether points of a scatter that no other beats are marked; which of x and y is better with less, and which with
+    more, follows from what they are: of times, energies, areas, powers, bytes, losses and hardware that the sweep
+    varies (fields of `endpoint` and `npu`) less, of whatever is per second, bandwidths, utilisations, efficiencies and
+    speed-ups more."""
+    x_better: Literal["less", "more"] | None = None
+    """Whether less or more of x is better, for `pareto`, where that does not follow from what it is."""
+    y_better: Literal["less", "more"] | None = None
+    """The same of y, as it is shown."""
     x_label: Label = ""
     """The name of the horizontal axis; that of the column if left out."""
     y_label: Label = ""
@@ -261,14 +269,21 @@ def of_tree(root: Node, label: str, folder: Path) -> FigureFile:
         raise InputError([root.origin.problem(message, document.plain(root))])
     if moved := list(deprecations.keys(root, "figure")):
         raise InputError(moved)
+    problems: list[Problem] = []
+    figure: Figure | None
     try:
         figure = Figure.model_validate(document.plain(root))
     except ValidationError as error:
-        raise InputError(_problems(error, root)) from None
-    found = FigureFile(figure, label, folder, root)
-    problems = list(_contradictions(found))
-    if problems:
+        problems += _problems(error, root)
+        figure = _rest(error, root)
+    if figure is None:
         raise InputError(problems)
+    found = FigureFile(figure, label, folder, root)
+    problems += _contradictions(found)
+    if problems:
+        from syncline.figures import planned
+
+        raise InputError([*problems, *planned.mistakes(found)])
     return found
 
 
@@ -314,6 +329,9 @@ def _of_rows(file: FigureFile, place: tuple[str, int], panel: Panel) -> Iterator
     if panel.spread and panel.mean:
         message = "the bars of a spread lead from the least to the most of several rows, and not to their mean"
         yield file.problem((*place, "spread"), message, "spread or mean")
+    for key in ("x_better", "y_better"):
+        if getattr(panel, key) is not None and not panel.pareto:
+            yield file.problem((*place, key), f"{key} says which points pareto marks", "pareto: true beside it")
     if panel.speedup and not panel.relative_to:
         message = "speedup needs relative_to: what the speed-up is measured against"
         yield file.problem((*place, "speedup"), message, "relative_to: {COLUMN: VALUE}")
@@ -322,6 +340,8 @@ def _of_rows(file: FigureFile, place: tuple[str, int], panel: Panel) -> Iterator
 ONLY_FOR: Final = {
     "each": ("scatter",),
     "pareto": ("scatter",),
+    "x_better": ("scatter",),
+    "y_better": ("scatter",),
     "spread": ("bars",),
     "log": ("lines", "scatter"),
     "log_y": ("bars", "lines", "scatter"),
@@ -339,29 +359,25 @@ UNITS: Final = {
     "MiB": 1024.0**2,
     "mm2": 1e6,
     "W": 1.0,
+    "J": 1.0,
+    "mJ": 1e-3,
+    "uJ": 1e-6,
 }
 """Units of panels, in those of the columns."""
 
 MESSAGES: Final = {
-    "missing": ("this is missing", None),
     "extra_forbidden": ("this key is not known", None),
-    "string_type": ("this is not text (if it is meant as text, put it in quotes)", None),
     "string_pattern_mismatch": ("this is not a legal name", NAME_ACCEPTED),
-    "list_type": ("a list is needed", None),
-    "dict_type": ("a mapping is needed", None),
-    "bool_type": ("this is not a truth value", "true, false"),
-    "less_than_equal": ("this is too large", None),
-    "greater_than_equal": ("this is too small", None),
     "union_tag_not_found": ("a panel needs its kind", KINDS),
     "union_tag_invalid": ("there is no such kind of panel", KINDS),
 }
-"""What pydantic calls an error, and what a reader is told."""
+"""What a reader is told of errors that mean something else here than in other files."""
 
 
 def _problems(error: ValidationError, root: Mapping) -> Iterator[Problem]:
     for details in error.errors(include_url=False):
         path = _path(details, root)
-        message, accepted = MESSAGES.get(details["type"], (details["msg"], None))
+        message, accepted = MESSAGES.get(details["type"]) or said.of(details)
         key = str(path[-1]) if path else ""
         if details["type"] == "extra_forbidden":
             known = _known(path)
@@ -372,6 +388,27 @@ def _problems(error: ValidationError, root: Mapping) -> Iterator[Problem]:
         else:
             node = _node(root, path)
             yield node.origin.problem(message, document.plain(node), accepted)
+
+
+NO_PANEL: Final = {"kind": "timeline", "title": "-", "run": "-", "variant": "-", "columns": {"links": "-"}}
+"""Stands for a panel that cannot be read, so that the others keep their places."""
+
+
+def _rest(error: ValidationError, root: Mapping) -> Figure | None:
+    """What of a figure can be read: the panels without errors, if it is known which rows they show."""
+    kept: dict[str, Any] = {key: document.plain(node) for key, node in root.entries.items()}
+    for details in error.errors(include_url=False):
+        key, *below = _path(details, root) or [""]
+        if key in ("sweeps", "closed_forms") or (key == "panels" and not below):
+            return None
+        if key == "panels":
+            kept["panels"] = [NO_PANEL if i == below[0] else panel for i, panel in enumerate(kept["panels"])]
+        else:
+            kept.pop(str(key), None)
+    try:
+        return Figure.model_validate({"name": "figure", "title": "-"} | kept)
+    except ValidationError:
+        return None
 
 
 def _path(details: ErrorDetails, root: Mapping) -> list[str | int]:

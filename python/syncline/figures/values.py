@@ -8,15 +8,17 @@ looks for with a unit of its own (`4MiB`).
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from syncline import deprecations, quantities
 from syncline.engine import PS_PER_S
-from syncline.errors import InputError, did_you_mean, one_of, shown
+from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
+from syncline.figures import directions
+from syncline.figures.directions import Better
 from syncline.figures.file import UNITS, Cell, FigureFile, Panel, Published
-from syncline.report import units
+from syncline.report import sweep, units
 from syncline.sweeps.table import Table
 
 Row = Mapping[str, Any]
@@ -34,10 +36,19 @@ READERS: Final[dict[str, Callable[[str], float]]] = {
 }
 """How a quantity is read that a column of this unit is compared with; the longer suffixes first."""
 
-UNIT_NAMES: Final = {"%": "percent", "mm\N{SUPERSCRIPT TWO}": "mm2", "\N{MICRO SIGN}s": "us"} | {
-    f"{prefix}B/s": f"{prefix.lower()}b_per_s" for prefix in ("", "K", "M", "G", "T")
-}
+UNIT_NAMES: Final = {
+    **{"%": "percent", "mm\N{SUPERSCRIPT TWO}": "mm2", "\N{MICRO SIGN}s": "us", "\N{MICRO SIGN}J": "uj"},
+    **{"1/(s mm\N{SUPERSCRIPT TWO})": ""},
+} | {f"{prefix}B/s": f"{prefix.lower()}b_per_s" for prefix in ("", "K", "M", "G", "T")}
 """Units as parts of names, where they are not the unit in small letters."""
+
+
+PREFIXED: Final[dict[str, tuple[tuple[str, float], ...]]] = {
+    "_j": (("J", 1.0), ("mJ", 1e-3), ("\N{MICRO SIGN}J", 1e-6), ("nJ", 1e-9)),
+    "_hz": (("GHz", 1e9), ("MHz", 1e6), ("kHz", 1e3), ("Hz", 1.0)),
+    "_flops_per_s": (("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("FLOP/s", 1.0)),
+}
+"""Units of the columns that end so, the largest first."""
 
 
 def called(column: str) -> str:
@@ -61,7 +72,7 @@ def human(column: str) -> str:
     """What an axis or a legend calls a column: in words, of which there are two at least where it is a time (`total_s`
     is the total time).
     """
-    words = called(column).split(" ")
+    words = called(column.removesuffix("_per_s_per_mm2")).split(" ")
     is_time = column.endswith("_s") and not column.endswith("_per_s") and "." not in column
     if is_time and len(words) == 1 and words[0] not in TIMELIKE:
         words.append("time")
@@ -99,6 +110,8 @@ class Shown:
     """The column of x, with its unit."""
     y_column: str = ""
     """The column of the values, with its unit; of stacked ones, the first."""
+    better: tuple[Better | None, Better | None] = (None, None)
+    """Whether less or more is better of x, and of the values as they are shown."""
 
     def part_name(self, part: str) -> str:
         """The name of a value among others: what it is, and the unit that it is shown in."""
@@ -106,7 +119,7 @@ class Shown:
         if self.panel.relative_to:
             return f"{'speedup_by' if self.panel.speedup else 'relative'}_{name}"
         unit = self.y_scale.unit
-        return f"{name}_{UNIT_NAMES.get(unit, unit.lower())}" if unit else part
+        return f"{name}_{UNIT_NAMES.get(unit, unit.lower())}".rstrip("_") if unit else part
 
     @property
     def measure(self) -> str:
@@ -115,7 +128,13 @@ class Shown:
         name = human(column)
         if not self.panel.relative_to:
             return name
-        return self.panel.y_label.partition(" [")[0] or f"relative {name}"
+        if self.panel.y_label:
+            return self.panel.y_label.partition(" [")[0]
+        if not self.panel.speedup:
+            return f"relative {name}"
+        if self.better[1] == "less":  # of a rate, over which the other one's is
+            return f"inverse of the relative {name}"
+        return "speed-up" if column in sweep.TIMES or name == "total time" else f"speed-up by {name}"
 
     def x_text(self, value: Cell) -> str:
         """An x for people."""
@@ -138,7 +157,20 @@ class Shown:
 
 def of(file: FigureFile, place: int, panel: Panel, tables: Sequence[Table]) -> Shown:
     """The numbers of a panel. Raises [`InputError`] for columns and values that no row has."""
-    return _Reading(file, place, panel, tables).shown()
+    return _Reading(file, place, _named_by_all(panel), tables).shown()
+
+
+def check(file: FigureFile, place: int, panel: Panel, tables: Sequence[Table]) -> None:
+    """Raises [`InputError`] with what is wrong with a panel whatever the rows of the tables hold."""
+    _Reading(file, place, _named_by_all(panel), tables).check()
+
+
+def _named_by_all(panel: Panel) -> Panel:
+    """The panel, of a scatter with its `series` among the columns that tell points apart."""
+    if panel.kind != "scatter" or panel.series is None:
+        return panel
+    each = list(dict.fromkeys([panel.series, *panel.each]))
+    return panel.model_copy(update={"series": None, "each": each})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,11 +190,21 @@ class _Reading:
 
     def shown(self) -> Shown:
         panel = self.panel
+        self.check()
         points = [point for table in self.tables for point in self._points(table)]
         if not points:
             raise self._refused("where", "no simulation that succeeded has these values")
-        points = list(self._merged(points))
-        self._every_place_exists(points)
+        problems: list[Problem] = []
+        try:
+            points = list(self._merged(points))
+        except InputError as error:
+            problems += error.problems
+        try:
+            self._every_place_exists(points)
+        except InputError as error:
+            problems += error.problems
+        if problems:
+            raise InputError(problems)
         y_scale = self._y_scale(points)
         x_scale = _scale([p.x for p in points], self._column(panel.x))
         series_scale = _scale([], "")
@@ -171,8 +213,36 @@ class _Reading:
         values = [Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p)) for p in points]
         self._every_published_is_shown(values)
         lines = [p for p in panel.published if p.x is None]
-        y_column = self._column(panel.parts[0])
-        return Shown(panel, values, x_scale, y_scale, series_scale, lines, self._column(panel.x), y_column)
+        x_column, y_column = self._column(panel.x), self._column(panel.parts[0])
+        better = self._better(x_column, y_column)
+        return Shown(panel, values, x_scale, y_scale, series_scale, lines, x_column, y_column, better)
+
+    def check(self) -> None:
+        """Raises [`InputError`] for columns that there are not, and a front that has no direction."""
+        if problems := list(self._unknown()):
+            raise InputError(problems)
+        self._better(self._column(self.panel.x), self._column(self.panel.parts[0]))
+
+    def _better(self, x: str, y: str) -> tuple[Better | None, Better | None]:
+        """Whether less or more is better of x and of what is shown of y. Raises [`InputError`] if a front needs it."""
+        panel = self.panel
+        axes = {axis for table in self.tables for axis in table.axes}
+        of_y = directions.of(y, axes)
+        if panel.speedup:
+            of_y = directions.other(of_y or "less")
+        better = panel.x_better or directions.of(x, axes), panel.y_better or of_y
+        problems = [
+            self._refused(
+                "pareto",
+                f"whether less or more of {column} is better does not follow from its name",
+                f"{key}_better: less, or {key}_better: more, beside it",
+            ).problems[0]
+            for key, column, known in zip("xy", (x, y), better, strict=True)
+            if panel.pareto and known is None
+        ]
+        if problems:
+            raise InputError(problems)
+        return better
 
     def _points(self, table: Table) -> Iterable[_Point]:
         panel = self.panel
@@ -212,11 +282,14 @@ class _Reading:
         return None
 
     def _merged(self, points: Sequence[_Point]) -> Iterable[_Point]:
-        """One point for each x, series and part; a scatter has one for each series, a spread the least and the most."""
+        """One point for each x, series and part; of a scatter's means one for each series, of a spread the least
+        and the most.
+        """
         scatter = self.panel.kind == "scatter"
         groups: dict[tuple[object, ...], list[_Point]] = {}
         for point in points:
-            key = (point.series, point.part) if scatter else (point.x, point.series, point.part)
+            is_mean = scatter and self.panel.mean  # of x as well
+            key = (point.series, point.part) if is_mean else (point.x, point.series, point.part)
             groups.setdefault(key, []).append(point)
         for group in groups.values():
             first = group[0]
@@ -289,19 +362,34 @@ class _Reading:
         message = f"no simulation has a column '{name}'{did_you_mean(name, known)}"
         raise self._refused(self._key_of(name), message, one_of(known))
 
-    def _key_of(self, column: str) -> str:
-        """The key of the panel that names a column; `y` names all others."""
-        panel = self.panel
-        named: dict[str, Container[str | None]] = {
-            "x": [panel.x],
-            "series": [panel.series],
-            "where": panel.where,
-            "relative_to": panel.relative_to,
-        }
-        return next((key for key, columns in named.items() if column in columns), "y")
+    def _key_of(self, name: str) -> str:
+        return next(key for key, names in named(self.panel).items() if name in map(deprecations.column, names))
+
+    def _unknown(self) -> Iterable[Problem]:
+        """Columns that the panel names and no row has."""
+        for name in dict.fromkeys(name for names in named(self.panel).values() for name in names):
+            try:
+                self._column(name)
+            except InputError as error:
+                yield from error.problems
 
     def _refused(self, key: str, message: str, accepted: str | None = None) -> InputError:
+        panel = self.file.figure.panels[self.place]
+        if key == "each" and isinstance(panel, Panel) and not panel.each:
+            key = "series"
         return InputError([self.file.problem(("panels", self.place, key), message, accepted)])
+
+
+def named(panel: Panel) -> dict[str, list[str]]:
+    """The columns that each key of a panel names."""
+    return {
+        "x": [panel.x],
+        "series": [panel.series] if panel.series else [],
+        "each": panel.each,
+        "where": list(panel.where),
+        "relative_to": list(panel.relative_to),
+        "y": panel.parts,
+    }
 
 
 def _listed(value: Cell | list[Cell]) -> list[Cell]:
@@ -338,6 +426,13 @@ def _scale(values: Sequence[Any], column: str) -> units.Scale:
         return units.time_scale(numbers)
     if column.endswith("_um2"):
         return units.Scale("mm\N{SUPERSCRIPT TWO}", 1e6, 2)
+    if column.endswith("_w"):
+        return units.Scale("W", 1.0, 3)
+    if column.endswith("_per_s_per_mm2"):
+        return units.Scale("1/(s mm\N{SUPERSCRIPT TWO})", 1.0, 3)
+    if own := next((names for suffix, names in PREFIXED.items() if column.endswith(suffix)), None):
+        largest = max((abs(n) for n in numbers if n is not None), default=0.0)
+        return next((units.Scale(*each, 3) for each in own if largest >= each[1]), units.Scale(*own[-1], 3))
     if column.endswith(("_utilisation", "_share", "efficiency")):
         return units.Scale("%", 0.01, 1)
     return units.Scale("", 1.0, 3)

@@ -82,6 +82,9 @@ def _meant(argument: str, numbered: re.Pattern[str], suffixes: Sequence[str]) ->
     found = [folder / name for name, match in matches if match and prefix in (None, match[1])]
     if not found and prefix is None:
         found = [folder / name for name in names if name.endswith(tuple(suffixes))]
+    if not found and prefix is None:
+        accepted = f"a folder with files such as trace.0{suffixes[0]}, whose names end in {' or '.join(suffixes)}"
+        raise command_line("FILE", argument, "this folder has no traces", accepted)
     if not found:
         accepted = f"a file, a folder, or a prefix of files such as trace.0{suffixes[0]}"
         raise command_line("FILE", argument, "there is no such file", accepted)

@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 from syncline import choice
 from syncline.document import Plain
 from syncline.endpoints.ace import AceEndpoint
-from syncline.fabric import notation
+from syncline.fabric import hardware, notation
 from syncline.fabric.machines import MACHINES
 from syncline.fabric.topologies import Wired
 from syncline.in_flight import Usual
@@ -40,7 +40,8 @@ BUS: Final = "bus"
 SRAM: Final = "SRAM"
 FSMS: Final = "FSMs"
 SRAM_AND_FSMS: Final = "SRAM and FSMs"
-COMBINED: Final = frozenset({ALL_LINKS, MEMORY_AND_SMS, SRAM_AND_FSMS})
+NICS_AND_PCIE: Final = "links of InfiniBand and PCIe"
+COMBINED: Final = frozenset({ALL_LINKS, NICS_AND_PCIE, MEMORY_AND_SMS, SRAM_AND_FSMS})
 """Limits of several things together."""
 ENGINE_CLOCK: Final = "engine clock"
 TIMEOUTS: Final = "time-outs"
@@ -173,17 +174,22 @@ def _of_links(experiment: Experiment) -> Iterator[Change]:
         if experiment.slow_links:
             yield _relief("no slow links", link("slow_links"), ("slow_links", []))
     elif topology.file is None:
-        yield from _of_wired_links(topology)
+        yield from _of_wired_links(topology, is_priced=experiment.endpoint.is_priced)
 
 
-def _of_wired_links(topology: Wired) -> Iterator[Change]:
+def _of_wired_links(topology: Wired, *, is_priced: bool) -> Iterator[Change]:
     name = str(topology)
     word = name.partition("(")[0]
     if word in MACHINES:
         cluster = notation.parse(name)
         if cluster.hosts > 1:
             rate = 2 * (cluster.nic_rate or cluster.machine.nic_rate)
-            yield _topology("twice the rate of the NICs", link(NIC_LINKS), replace(cluster, nic_rate=rate))
+            doubled, (wire, share) = replace(cluster, nic_rate=rate), cluster.pcie
+            label, carried = "twice the rate of the NICs", int(wire * share)
+            behind = f", behind PCIe of {hardware.gb(carried)}" if rate > carried else ""
+            yield _topology(label + behind, link(NIC_LINKS), doubled)
+            if behind and not is_priced:
+                yield _topology(f"{label} and of PCIe", NICS_AND_PCIE, replace(doubled, pcie_rate=2 * wire))
             if cluster.oversubscription != 1:
                 fairer = replace(cluster, oversubscription=Fraction(1))
                 yield _topology("no oversubscription", link(NIC_LINKS), fairer)

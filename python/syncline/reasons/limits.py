@@ -151,7 +151,7 @@ def network_is_idle(limit: Limit, reruns: Sequence[Rerun]) -> str | None:
         return None
     rest = "" if limit.name == NOTHING else f"; what limits it is {limit.name}"
     changed = f"{widest.change.label} changes it by {percent(abs(widest.gain or 0.0))}"
-    if all(r.change.limit == changes.link(changes.NIC_LINKS) for r in links):
+    if all(r.change.limit in (changes.link(changes.NIC_LINKS), changes.NICS_AND_PCIE) for r in links):
         # Links inside of a machine have no setting, so that nothing is known of them.
         return f"the time does not react to the network between machines: {changed}{rest}"
     return f"the time does not react to the network: {changed}{rest}"

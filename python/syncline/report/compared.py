@@ -77,7 +77,7 @@ def together(runs: Sequence[Compared]) -> dict[str, Any]:
         },
         "seed": _common(document.get("seed") for document in documents),
         "assumptions": _of_each(runs, "assumptions"),
-        "warnings": _of_each(runs, "warnings"),
+        "warnings": [*_of_each(runs, "warnings"), *_of_workloads(runs)],
         "baseline": first["name"],
         "runs": systems,
         "failed": [failure for document in documents for failure in document.get("failed") or ()],
@@ -97,6 +97,12 @@ def _of_each(runs: Sequence[Compared], key: str) -> list[str]:
         for text in texts(run.document.get(key)):
             said.setdefault(text, []).append(run.label)
     return [text if len(by) == len(runs) else f"{', '.join(by)}: {text}" for text, by in said.items()]
+
+
+def _of_workloads(runs: Sequence[Compared]) -> list[str]:
+    """A warning where systems do not have the same work, so that the faster one need not be the better one."""
+    work = {repr(mapping(of.get("workload"))) for run in runs for of in run.settings.values()}
+    return ["workloads differ: times are those of different work"] if len(work) > 1 else []
 
 
 def _settings(runs: Sequence[Compared]) -> str:

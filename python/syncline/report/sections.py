@@ -89,7 +89,7 @@ def training_table(study: Study, variants: Sequence[Variant]) -> str:
             else []
         ),
         *(column for column, _ in compared),
-        Column("sent per NPU", rate.unit, hint="Bytes sent, divided by the length of the run"),
+        Column("bandwidth", rate.unit, hint="Bytes that an NPU sends, divided by the length of the run"),
         declared.of_summary("network.mean_link_utilisation", "links busy", "%"),
         *([Column("link demand", "%", hint=LINK_DEMAND)] if demanded else []),
     ]

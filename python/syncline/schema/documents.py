@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, NoReturn
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from syncline.errors import InputError, Problem, shown
+from syncline.schema import said
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
 
 SCHEMA_VERSION: Final = 1
@@ -583,7 +584,7 @@ def _is_unicode(text: str) -> bool:
 def _problems(error: ValidationError, file: str) -> Iterator[Problem]:
     for details in error.errors(include_url=False):
         field = ".".join(str(key) for key in details["loc"])
-        message, accepted = _MESSAGES.get(details["type"], (details["msg"], None))
+        message, accepted = _MESSAGES.get(details["type"]) or said.of(details)
         value = None if details["type"] == "missing" else details["input"]
         if details["type"] == "literal_error":
             accepted = str(details["ctx"]["expected"])

@@ -207,6 +207,8 @@ class FitVariant(Part):
     """Divisions that are legal."""
     fitting: int
     """Those of them that fit into memory."""
+    least: Division | None
+    """The one that needs least memory, whether it fits or not."""
     rows: list[Division]
     """The divisions."""
 

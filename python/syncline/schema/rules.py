@@ -322,6 +322,8 @@ def _precision(parts: Parts) -> Iterator[Violation]:
         if not known and "element" in workload.model_fields_set and workload.element != WIDTHS[precision]:
             message = "npu and workload.element state all that the precision would decide"
             yield Violation(path, message, "none; or no npu.peak, no array, or no workload.element")
+    elif npu.compute.kind == "table":
+        return  # the table says which data types it has
     elif npu.gpu is None:
         message = f"the {npu.title} has one peak rate for all data types"
         yield Violation(path, message, "none; or a machine as topology, npu.gpu, or npu.peak with it")
@@ -569,9 +571,9 @@ def _priced(parts: Parts) -> Iterator[Violation]:
         if cluster is None:
             message = f"the endpoint {endpoint.kind} has constants of machines, and this is none of them"
             yield Violation(("topology",), message, f"{MACHINES_ACCEPTED}, or a cluster of one")
-        elif cluster.efficiency != 1 or cluster.pcie_efficiency is not None:
-            message = f"the constants of the endpoint {endpoint.kind} have the share of links that data reaches"
-            yield Violation(("topology",), message, "no efficiency, no pcie_efficiency")
+        elif cluster.efficiency != 1 or (cluster.pcie_efficiency, cluster.pcie_rate) != (None, None):
+            message = f"the constants of the endpoint {endpoint.kind} have what data reaches of links"
+            yield Violation(("topology",), message, "no efficiency, no pcie_efficiency, no pcie_rate")
     if collective is not None:
         named = [("algorithm", collective.algorithm)]
         named += [(f"algorithms.{kind}", name) for kind, name in collective.algorithms.items()]

@@ -33,8 +33,9 @@ CLASS_HEAD: Final = '''
 class Experiment:
     """An experiment, given as values: what a file says, field by field.
 
-    Quantities are text with a unit, such as `"64KiB"` or `"25GB/s"`. A field that is `None` has its default. Nothing is
-    checked until the experiment is loaded, checked or run, which raises [`syncline.InputError`] with all that is wrong.
+    Quantities are text with a unit, such as `"64KiB"` or `"25GB/s"`. A field that is `None` has its default, but for
+    `topology` and `workload`, which have none. Nothing is checked when this is made, not even that these two are given:
+    what loads, checks or runs it raises one [`syncline.InputError`] with all that is wrong and missing.
 '''
 CLASS_TAIL: Final = '''
         self._values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}

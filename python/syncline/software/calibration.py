@@ -11,8 +11,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from syncline import cancelling
 from syncline.errors import InputError, Problem
 from syncline.fabric.machines import MACHINES
 from syncline.software import wire
@@ -21,6 +22,9 @@ from syncline.software.measurements import Table
 from syncline.software.model import algorithms, time
 from syncline.software.platform import Platform, gpu_of
 from syncline.software.solver import minimise, soften
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
 
 NOISE: Final = 0.04
 SOFT: Final = 0.05
@@ -159,7 +163,11 @@ def fit(runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH)
 
 
 def fit_each(
-    runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH, also_from: Sequence[Constants] = ()
+    runs: Sequence[Run],
+    start: Constants = START,
+    width: Constants = WIDTH,
+    also_from: Sequence[Constants] = (),
+    cancel: Cancellation | None = None,
 ) -> tuple[Constants, tuple[Constants, ...]]:
     """The constants that the runs together support best, and those that each of them has of its own.
 
@@ -169,6 +177,8 @@ def fit_each(
     machine's, nor is how evenly the flows of many nodes spread over the network: every run has its own launch and,
     with more than two nodes, its own `efficiency_spread`. The launch of all is the geometric mean of the runs that
     have small sizes, the spread that of all that have more than two nodes.
+
+    Raises [`CancelledError`] when `cancel` is called.
     """
     shared = [name for name in NAMES if name not in OWN and _matters(name, runs)]
     own = [(name, run) for name in OWN for run in runs if _matters(name, [run])]
@@ -186,6 +196,7 @@ def fit_each(
         return start.changed(values | {name: _within(name, parameters[place]) for place, name in places[run]})
 
     def residuals(parameters: Sequence[float]) -> list[float]:
+        cancelling.check(cancel)
         errors = []
         for index, run in enumerate(runs):
             here = constants(parameters, index)
@@ -207,7 +218,7 @@ def fit_each(
     return each[0].changed(values), each
 
 
-def fit_table(run: Run, start: Constants) -> Constants:
+def fit_table(run: Run, start: Constants, cancel: Cancellation | None = None) -> Constants:
     """The constants of a single system, that of a class or another, from a class's.
 
     A network that is congested, or links that are slower, may be far from the class. So the descent begins a second
@@ -220,7 +231,7 @@ def fit_table(run: Run, start: Constants) -> Constants:
     else:
         rates = ["efficiency_simple", "efficiency_nvls"]
     scaled = start.changed({name: _within(name, math.log(getattr(start, name) * ratio)) for name in rates})
-    return fit_each([run], start, CALIBRATED_WIDTH, [scaled])[0]
+    return fit_each([run], start, CALIBRATED_WIDTH, [scaled], cancel)[0]
 
 
 def residuals_of(run: Run, constants: Constants) -> list[Residual]:

@@ -35,6 +35,8 @@ ACCEPTED: Final = "the output of an nccl-tests program, or CSV with the columns 
 
 _TYPES: Final = r"(?:u?int(?:8|32|64)|float|double|half|bfloat16|float(?:16|32|64)|fp8\w*|f8e\dm\d|char|int)"
 _ROW: Final = re.compile(rf"(?:^|[\s:>|])(\d{{1,19}})\s+(\d{{1,19}})\s+({_TYPES})\s+(\S.*)$")
+_CUT: Final = re.compile(rf"^(?:.*[:>|])?\s*\d{{1,19}}(?:\s+\d{{1,19}}(?:\s+{_TYPES})?)?\s*$")
+"""How a row begins, in the last line of a log that ends within it."""
 _RANK: Final = re.compile(r"#\s*Rank\s+(\d{1,6})\s.*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)$")
 _PROGRAM: Final = re.compile(r"\b(\w+?)_perf(?:_mpi)?\b")
 _ALGORITHM: Final = re.compile(r"NCCL_ALGO\s*=\s*\"?'?([A-Za-z]+)")
@@ -118,6 +120,10 @@ class _Reader:
             found = _ROW.search(line)
             if found is not None and "#" not in line[: found.start(1)]:
                 self._log_row(number, found)
+        last = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
+        if self.rows and last > self.rows[-1].line and _CUT.search(lines[last - 1]) and "#" not in lines[last - 1]:
+            message = "the log ends within this row"
+            self._refuse(last, "row", lines[last - 1].strip(), message, "whole rows, or the log without this line")
         ranks = dict(self._ranks(lines))
         text = "\n".join(lines)
         program = next((kind for m in _PROGRAM.finditer(text) if (kind := kind_of(m[1])) is not None), None)

@@ -173,6 +173,7 @@ def platform(text: str, gpus: str | None = None) -> Platform:
     for given, name, why in (
         (cluster.efficiency != 1, "efficiency", "the class has the share of an NVLink that data reaches"),
         (cluster.latency != hardware.NETWORK_LATENCY, "latency", "the class has the latency of the network"),
+        (cluster.pcie_rate is not None, "pcie_rate", "the class has the PCIe of the machine"),
         (cluster.pcie_efficiency is not None, "pcie_efficiency", "the class has the share of a NIC that data reaches"),
         (cluster.oversubscription != 1, "oversubscription", "the software model has no switches between machines"),
     ):

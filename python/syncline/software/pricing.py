@@ -189,6 +189,7 @@ def _undisturbed(machine: str) -> Mapping[str, Any]:
         oversubscription=Fraction(1),
         efficiency=Fraction(1),
         pcie_efficiency=None,
+        pcie_rate=None,
     )
     return plain.graph().specification()
 

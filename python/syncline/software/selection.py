@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from syncline.software.calibration import (
     AlphaBeta,
@@ -38,6 +38,9 @@ from syncline.software.constants import Constants
 from syncline.software.measured import Base, Line, Measured, Part
 from syncline.software.model import time
 from syncline.software.solver import solve
+
+if TYPE_CHECKING:
+    from syncline.cancelling import Cancellation
 
 FOLDS: Final = 4
 REACH: Final = 3.0
@@ -73,13 +76,13 @@ class Selected:
         return [Residual(size, seen, described(run, self.constants, self.measured, size)) for size, seen in run.times]
 
 
-def select(run: Run, start: Constants) -> Selected:
-    """The best description of a run, by its sizes held out."""
+def select(run: Run, start: Constants, cancel: Cancellation | None = None) -> Selected:
+    """The best description of a run, by its sizes held out. Raises [`CancelledError`] when `cancel` is called."""
     held: dict[str, list[Residual]] = {}
     for fold in range(FOLDS):
         kept = replace(run, times=tuple(pair for i, pair in enumerate(run.times) if i % FOLDS != fold))
         unseen = [pair for i, pair in enumerate(run.times) if i % FOLDS == fold]
-        constants, line = fit_table(kept, start), alpha_beta(kept.times)
+        constants, line = fit_table(kept, start, cancel), alpha_beta(kept.times)
         for name, part in _parts(kept, constants, line).items():
             found = [Residual(size, seen, _predict(kept, constants, line, part, size)) for size, seen in unseen]
             held.setdefault(name, []).extend(found)
@@ -90,7 +93,7 @@ def select(run: Run, start: Constants) -> Selected:
         large = small
     if errors[small].small is None:
         small = large
-    constants = fit_table(run, start)
+    constants = fit_table(run, start, cancel)
     line = alpha_beta(run.times)
     parts = _parts(run, constants, line)
     measured = Measured(

@@ -34,8 +34,7 @@ def of_ways(parallel: Parallel, npus: int, sizes: Sequence[int] | None) -> Itera
     ways = parallel.tensor * parallel.context * parallel.pipeline
     text = f"tensor {parallel.tensor} x context {parallel.context} x pipeline {parallel.pipeline}"
     if npus % ways:
-        field = next((name for name in SIZED if npus % getattr(parallel, name)), "pipeline")
-        yield _violation(field, f"{text} is {ways}, which does not divide the {npus} NPUs", f"a divisor of {npus}")
+        yield _violation(*_divisors(parallel, npus, ways, f"{text} is {ways}, which does not divide the {npus} NPUs"))
         return
     left = npus // ways
     if parallel.data not in (None, left):
@@ -45,6 +44,20 @@ def of_ways(parallel: Parallel, npus: int, sizes: Sequence[int] | None) -> Itera
     elif left % parallel.expert:
         message = f"the experts of {parallel.expert} NPUs do not divide the {left} data-parallel copies"
         yield _violation("expert", message, f"a divisor of {left}")
+
+
+def _divisors(parallel: Parallel, npus: int, ways: int, message: str) -> tuple[str, str, str]:
+    """The size to blame for ways that do not divide the NPUs: one that can be mended alone, if there is one."""
+    sizes = {name: getattr(parallel, name) for name in SIZED}
+    alone = [name for name in SIZED if sizes[name] > 1 and npus % (ways // sizes[name]) == 0]
+    if not alone:
+        return next(name for name in SIZED if sizes[name] > 1), message, f"sizes whose product divides {npus}"
+    field = next((name for name in alone if npus % sizes[name]), alone[0])
+    left = npus // (ways // sizes[field])
+    beside = " and ".join(f"{name} {size}" for name, size in sizes.items() if name != field and size > 1)
+    several = [str(size) for size in range(1, min(left, 1024) + 1) if left % size == 0]
+    accepted = one_of(several) if left <= 1024 else f"a divisor of {left}"
+    return field, message, f"{accepted}, beside {beside}" if beside else accepted
 
 
 def _on(parallel: Parallel, sizes: Sequence[int] | None) -> Iterator[Violation]:

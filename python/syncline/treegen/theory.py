@@ -36,8 +36,9 @@ def rings(cluster: Cluster, gpus: Sequence[int]) -> Rings | None:
     rate, over_nvlink = mesh.ring_rate(machine, gpus)
     if over_nvlink:
         return Rings(rate * cluster.efficiency, over_nvlink=True)
-    # What is known of PCIe holds for the usual share of payload.
-    return Rings(Fraction(rate), over_nvlink=False) if cluster.pcie_efficiency is None else None
+    # What is known of PCIe holds for the machine's own rate and the usual share of payload.
+    is_usual = cluster.pcie_efficiency is None and cluster.pcie_rate is None
+    return Rings(Fraction(rate), over_nvlink=False) if is_usual else None
 
 
 def carried(kind: str, ranks: int) -> Fraction | None:

@@ -103,6 +103,7 @@ fn a_run_that_outlasts_simulated_time_fails_with_its_name() {
     spec.job = crate::support::collective_job(CollectiveKindSpec::AllToAll, 2_000_000);
     spec.collectives.algorithm = AlgorithmSpec::Direct;
     spec.network = NetworkSpec::Flow(FlowSpec {});
+    spec.collectives.chunking = crate::support::chunks_of(2_000_000);
     dims(&mut spec)[0].rate_bytes_per_s = 1;
     let Err(RunError::Simulation(message)) = run_spec(&spec, None) else { panic!("it ends in time") };
     assert!(message.starts_with("simulated time is over"), "{message}");

@@ -439,7 +439,7 @@ impl Crowd {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(8_000))]
+    #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
     fn overlapping_communicators_always_finish(crowd in crowd(), which in 0usize..6, shuffle in any::<u64>()) {
@@ -550,7 +550,7 @@ fn smallest(lattice: &Lattice, network: impl Fn(Option<u32>) -> NetworkSpec) -> 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2_500))]
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
     fn communicators_along_a_torus_always_finish(lattice in lattice(), which in 0u32..4, shuffle in any::<u64>()) {

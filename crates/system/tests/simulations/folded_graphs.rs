@@ -330,7 +330,7 @@ pub(crate) fn algorithm() -> impl Strategy<Value = AlgorithmSpec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
     fn a_folded_collective_is_the_whole_one(

@@ -326,7 +326,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(150) })]
+    #![proptest_config(ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(60) })]
 
     /// An endpoint that takes a cycle for everything is the fastest to forward, but for what whole messages lose to packets
     /// that stream, and for the luck of order at a port.
