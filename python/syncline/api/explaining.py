@@ -139,7 +139,10 @@ def of_experiment(
     threads = memory.at_once(settings.threads, (expected[n].memory_bytes for n in chosen), settings.memory_limit)
     found = dict(_simulated(variants, threads, watch))
     again = [_traced(v, found[v.name]) for v in variants]
-    found |= dict(_simulated([variant for variant in again if variant is not None], threads, watch))
+    try:
+        found |= dict(_simulated([variant for variant in again if variant is not None], threads, watch))
+    except InputError:  # a longer record takes more memory than there may be
+        again = []
     entries = {v.name: results.run_entry(v, found[v.name]) for v in variants}
     seen = {name: Seen(entry, found[name].tables) for name, entry in entries.items()}
     warnings = [*looked.study.warnings, *(f"{n}: {w}" for n in chosen for w in found[n].summary["warnings"])]

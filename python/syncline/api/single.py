@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline import completing
 from syncline.api import arguments
 from syncline.api.arguments import FLAGS, Settings, Spelling
 from syncline.errors import InputError, Problem
@@ -153,7 +152,7 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
 
     A simulation that fails, and an interrupt while it runs, are among the outcomes.
     """
-    from syncline import cancelling, choice, engine, estimate, results, runner
+    from syncline import cancelling, choice, completing, engine, estimate, results, runner
 
     study, assumed = load(asked, settings)
     _refuse_captures(study.variants[0], asked.spelling)
