@@ -26,7 +26,7 @@ from syncline.schema.workloads import DividedWorkload, models_of
 from syncline.sweeps import file, points
 from syncline.treegen.planned import TreesError
 
-IDLE_IN: Final = 3
+IDLE_IN: Final = 6
 """In one of so many experiments a field that acts elsewhere is tried again, which would have to have no effect."""
 SHARED_BY: Final = 15
 """So many experiments share the fields of what is accepted and refused, of which there are many thousands."""

@@ -209,7 +209,7 @@ def test_a_record_that_is_too_short_is_made_longer_or_told_of(
     assert "alone: the record of what its NPU did is full" in warning
 
 
-def test_nics_that_wait_for_pcie_are_doubled_with_it() -> None:
+def test_nics_that_wait_for_pcie_are_doubled_with_it(folder: Path) -> None:
     """A NIC of a DGX H100 has 50 GB/s behind a PCIe link of 52.48."""
     experiment = {
         "topology": "dgx-h100(nodes=2)",
