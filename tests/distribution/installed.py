@@ -44,7 +44,9 @@ class Installation:
         """Installs a wheel or a source distribution with pip, which may not ask anybody for anything."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "--disable-pip-version-check"]
         line = [*pip, "install", "--no-deps", "--no-index", "--no-build-isolation", str(archive)]
-        return self.run(line, more)
+        # maturin, which builds a source distribution, is a program beside the interpreter of these tests.
+        found = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+        return self.run(line, {"PATH": found, **(more or {})})
 
     def syncline(self, *arguments: str) -> str:
         """What the command prints."""
