@@ -204,7 +204,7 @@ def _warnings(model: Model) -> list[str]:
     from syncline.software.wire import DIRECT
 
     platform, software = model.platform, model.software
-    found = list(platform.cluster.graph().warnings)
+    found = list(platform.cluster.warnings)
     name, fitted = platform.cluster.machine.name, systems.fitted_machines(software)
     if name not in fitted:
         found.append(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -108,8 +108,8 @@ def of_directory(
     seen = {name: Seen(entries[name], tables[name]) for name in chosen}
     heads = ("schema_version", "version", "status", "seed", "assumptions", "warnings", "fidelity")
     head = {key: document.get(key) for key in heads} | {"status": "complete"}
-    full = [] if numbers_only else [name for name in chosen if _is_full(seen[name], _limit(study, name))]
-    head["warnings"] = [*(head["warnings"] or ()), *map(_full, full)]
+    if not numbers_only:
+        head["warnings"] = [*(head["warnings"] or ()), *_full(seen, study.variants)]
     name = str(document.get("name") or study.name)
     return Subject(name, seen, study, read, settings, _command(str(path), (), seed), head, directory)
 
@@ -146,9 +146,7 @@ def of_experiment(
     entries = {v.name: results.run_entry(v, found[v.name]) for v in variants}
     seen = {name: Seen(entry, found[name].tables) for name, entry in entries.items()}
     warnings = [*looked.study.warnings, *(f"{n}: {w}" for n in chosen for w in found[n].summary["warnings"])]
-    limits_of = {v.name: v.experiment.output.trace_limit for v in variants}
-    limits_of |= {v.name: v.experiment.output.trace_limit for v in again if v is not None}
-    warnings += [_full(name) for name in chosen if _is_full(seen[name], limits_of[name])]
+    warnings += _full(seen, [*variants, *(variant for variant in again if variant is not None)])
     summaries = {name: result.summary for name, result in found.items()}
     head = results.document(variants, seed=settings.seed, status="complete", warnings=warnings, seen=summaries)
     command = _command(written.source, written.settings, settings.seed)
@@ -241,21 +239,17 @@ def _simulated(variants: Sequence[Variant], threads: int, watch: Watch | None) -
     return [(variant.name, result) for variant, result in outcomes.results]
 
 
-def _is_full(seen: Seen, limit: int) -> bool:
-    """Whether a record of activity has as many spans as it may have, so that others may be missing."""
-    table = seen.tables.get("slices")
-    return table is not None and table.num_rows >= limit
-
-
-def _limit(study: Study, name: str) -> int:
-    return next(variant for variant in study.variants if variant.name == name).experiment.output.trace_limit
-
-
-def _full(name: str) -> str:
-    return (
-        f"{name}: the record of what its NPU did is full, so that the critical path lacks what came later; "
-        f"output.trace_limit says how many spans it may have"
-    )
+def _full(seen: Mapping[str, Seen], variants: Sequence[Variant]) -> Iterator[str]:
+    """A warning for every record of activity that has as many spans as it may have, so that others may be missing. Of
+    variants that were run twice, the second counts.
+    """
+    most = {variant.name: variant.experiment.output.trace_limit for variant in variants}
+    for name, each in seen.items():
+        if (table := each.tables.get("slices")) is not None and table.num_rows >= most[name]:
+            yield (
+                f"{name}: the record of what its NPU did is full, so that the critical path lacks what came later; "
+                f"output.trace_limit says how many spans it may have"
+            )
 
 
 def _traced(variant: Variant, result: Result) -> Variant | None:

@@ -213,6 +213,29 @@ class Cluster:
         )
 
     @property
+    def pcie_payload(self) -> int:
+        """Bytes per second of payload that a PCIe link carries in one direction."""
+        wire, share = self.pcie
+        return int(wire * share)
+
+    @property
+    def nic(self) -> int:
+        """Bytes per second of a NIC and direction."""
+        return self.machine.nic_rate if self.nic_rate is None else self.nic_rate
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """That a NIC is faster than its PCIe link: what it has to spare is of no use to anybody."""
+        if self.hosts == 1 or self.nic <= self.pcie_payload:
+            return ()
+        nic, pcie = quantities.RATE.format(self.nic), quantities.RATE.format(self.pcie[0])
+        carries = hardware.gb(self.pcie_payload)
+        return (
+            f"{self}: a NIC has {nic} each way, but the PCIe link that it is on carries {carries} of payload "
+            f"(of {pcie} on the wire): traffic between machines gets no more",
+        )
+
+    @property
     def has_pcie(self) -> bool:
         """Whether PCIe links are part of it: a machine whose GPUs meet in NVSwitches needs them in clusters only."""
         return self.hosts > 1 or self.machine.switch_links == 0
@@ -266,7 +289,7 @@ class _Builder:
                 links=tuple(both_ways(self.links)),
                 link_unit=int(self.machine.nvlink_rate * self.cluster.efficiency),
                 assumptions=tuple(self._assumptions()),
-                warnings=tuple(self._warnings()),
+                warnings=self.cluster.warnings,
             )
         )
 
@@ -317,7 +340,7 @@ class _Builder:
 
     def _network(self, nics: list[list[int]]) -> None:
         """Adds the switches between machines."""
-        rate = self._nic_rate
+        rate = self.cluster.nic
         if self.cluster.nics == "single":
             switch = self._add("network switch", "switch")
             self.links += [Link(host[0], switch, rate, self.cluster.latency, INFINIBAND) for host in nics]
@@ -339,10 +362,6 @@ class _Builder:
 
     def _pcie(self, src: int, dst: int) -> None:
         self.links.append(Link(src, dst, self.pcie_rate, hardware.PCIE_LATENCY, PCIE, efficiency=self.pcie_efficiency))
-
-    @property
-    def _nic_rate(self) -> int:
-        return self.machine.nic_rate if self.cluster.nic_rate is None else self.cluster.nic_rate
 
     def _assumptions(self) -> Iterator[str]:
         machine, cluster = self.machine, self.cluster
@@ -372,13 +391,3 @@ class _Builder:
             yield f"a NIC has {quantities.RATE.format(machine.nic_rate)} each way (that of a {machine.title})"
         yield f"payload gets all of a link of class {INFINIBAND}"
         yield "the network between machines never blocks, other than by oversubscription of the leaves"
-
-    def _warnings(self) -> Iterator[str]:
-        """What a NIC has to spare is of no use to anybody."""
-        carries = int(self.pcie_rate * self.pcie_efficiency)
-        if self.networked and self._nic_rate > carries:
-            nic, pcie = quantities.RATE.format(self._nic_rate), quantities.RATE.format(self.pcie_rate)
-            yield (
-                f"{self.cluster}: a NIC has {nic} each way, but the PCIe link that it is on carries "
-                f"{hardware.gb(carries)} of payload (of {pcie} on the wire): traffic between machines gets no more"
-            )

@@ -103,15 +103,13 @@ def _check_use(cluster: Cluster, given: dict[str, str]) -> None:
     if cluster.nics == "single" and "oversubscription" in given:
         message = f"in {name}: with nics=single there is one switch, so no spine to oversubscribe"
         raise MachineError(message, "no oversubscription, or nics=rail")
-    rate = cluster.machine.nic_rate if cluster.nic_rate is None else cluster.nic_rate
-    leaf = rate * cluster.hosts * (cluster.machine.nics // cluster.machine.rails)
+    leaf = cluster.nic * cluster.hosts * (cluster.machine.nics // cluster.machine.rails)
     if leaf > quantities.LARGEST or leaf < cluster.oversubscription:
         raise MachineError(f"in {name}: nic_rate={given['nic_rate']}: this is out of range", "a rate such as 400Gb/s")
     if int(cluster.machine.nvlink_rate * cluster.efficiency) < 1:
         message = f"in {name}: efficiency={given['efficiency']}: this leaves an NVLink less than 1 B/s"
         raise MachineError(message, "a share such as 94%")
-    wire, share = cluster.pcie
-    if int(wire * share) < 1:
+    if cluster.pcie_payload < 1:
         key, usual = ("pcie_efficiency", "a share such as 82%") if "pcie_efficiency" in given else ("pcie_rate", "more")
         raise MachineError(f"in {name}: {key}={given[key]}: this leaves a PCIe link less than 1 B/s", usual)
 

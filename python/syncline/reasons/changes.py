@@ -183,13 +183,11 @@ def _of_wired_links(topology: Wired, *, is_priced: bool) -> Iterator[Change]:
     if word in MACHINES:
         cluster = notation.parse(name)
         if cluster.hosts > 1:
-            rate = 2 * (cluster.nic_rate or cluster.machine.nic_rate)
-            doubled, (wire, share) = replace(cluster, nic_rate=rate), cluster.pcie
-            label, carried = "twice the rate of the NICs", int(wire * share)
-            behind = f", behind PCIe of {hardware.gb(carried)}" if rate > carried else ""
+            label, doubled = "twice the rate of the NICs", replace(cluster, nic_rate=2 * cluster.nic)
+            behind = f", behind PCIe of {hardware.gb(cluster.pcie_payload)}" if doubled.warnings else ""
             yield _topology(label + behind, link(NIC_LINKS), doubled)
             if behind and not is_priced:
-                yield _topology(f"{label} and of PCIe", NICS_AND_PCIE, replace(doubled, pcie_rate=2 * wire))
+                yield _topology(f"{label} and of PCIe", NICS_AND_PCIE, replace(doubled, pcie_rate=2 * cluster.pcie[0]))
             if cluster.oversubscription != 1:
                 fairer = replace(cluster, oversubscription=Fraction(1))
                 yield _topology("no oversubscription", link(NIC_LINKS), fairer)

@@ -223,7 +223,7 @@ def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
         nvlink_rate=min(rate for rate, _ in rates),
         nvlink_link_rate=machine.nvlink_rate,
         nics=min(_nics(cluster, local) for local in hosts.values()),
-        nic_rate=machine.nic_rate if cluster.nic_rate is None else cluster.nic_rate,
+        nic_rate=cluster.nic,
         pcie_rate=pcie_rate,
         pcie_wire_rate=machine.pcie_gt * GB * hardware.DEFAULT_PCIE_WIDTH // 8,
         software=kind.software,
