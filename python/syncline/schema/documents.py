@@ -592,17 +592,11 @@ def _problems(error: ValidationError, file: str) -> Iterator[Problem]:
 
 
 _MESSAGES: Final = {
-    "missing": ("this is missing", None),
-    "literal_error": ("this is not known", None),
     "string_type": ("this is not text", None),
     "string_pattern_mismatch": ("this is not a legal name", NAME_ACCEPTED),
-    "int_type": ("this is not a whole number", None),
-    "float_type": ("this is not a number", None),
     "bool_type": ("this is neither true nor false", None),
-    "list_type": ("a list is needed", None),
-    "model_type": ("a mapping is needed", None),
     "greater_than_equal": ("this is too small", "0 or more"),
     "less_than": ("this is too large", None),
     "less_than_equal": ("this is too large", None),
 }
-"""What pydantic calls an error, and what a reader is told."""
+"""What a reader is told of errors that mean something else here than in other files."""
