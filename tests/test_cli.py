@@ -237,6 +237,8 @@ class TestWrongInput:
             ("collective", "all-rduce", "--size", "64MB", "--topology", "Ring(4)"),
             ("run", "nowhere.yaml"),
             ("run", "ace/resnet5"),
+            ("run", "ace/resnet50", "--quiet", "-v"),
+            ("bench", "all-reduce", "--machine", "dgx1v", "--verbose", "-q"),
             ("run", "ace/resnet50", "--threads", "0"),
             ("run", "ace/resnet50", "--threads", "many"),
             ("run", "ace/resnet50", "--seed", "-1"),

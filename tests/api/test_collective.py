@@ -70,6 +70,9 @@ def test_a_size_may_be_a_number_of_bytes() -> None:
     found = syncline.collective("all-reduce", 65536, topology="Ring(4)")
     assert found.size_bytes == 65536
     assert found.time_s == syncline.collective("all-reduce", "64KiB", topology="Ring(4)").time_s
+    in_chunks = syncline.collective("all-reduce", 65536, topology="Ring(4)", chunk=16384)
+    assert in_chunks.chunks == 4
+    assert in_chunks.time_s == syncline.collective("all-reduce", 65536, topology="Ring(4)", chunk="16KiB").time_s
     tree = syncline.export("broadcast", algorithm="double-binary-tree", ranks=4, size=65536, root=0)
     assert tree.text == syncline.export("broadcast", algorithm="double-binary-tree", ranks=4, size="64KiB", root=0).text
 

@@ -117,8 +117,21 @@ MemoryLimit = Annotated[
         help="Refuse simulations that would take more memory than SIZE (8GB); by default 80 % of the computer's.",
     ),
 ]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Print results and errors only.")]
-Verbose = Annotated[bool, typer.Option("-v", "--verbose", help="List what was assumed.")]
+
+
+def _one_of_both(context: typer.Context, parameter: typer.CallbackParam, given: bool) -> bool:
+    """Refuses `--quiet` with `--verbose`: whichever of them is read later sees the other one."""
+    other = {"quiet": "verbose", "verbose": "quiet"}[str(parameter.name)]
+    if given and context.params.get(other):
+        from syncline.errors import command_line
+
+        accepted = "--quiet, --verbose or neither"
+        raise command_line("--quiet", None, "--quiet and --verbose exclude each other", accepted)
+    return given
+
+
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", callback=_one_of_both, help="Print results and errors only.")]
+Verbose = Annotated[bool, typer.Option("-v", "--verbose", callback=_one_of_both, help="List what was assumed.")]
 
 
 def common_problems(*, threads: int | None = None, seed: int = 0, ray: str | None = None) -> list[Problem]:

@@ -8,9 +8,6 @@ from typing import Any, Final
 from syncline import studies
 from syncline.errors import Problem, one_of
 
-LATER_COMMANDS: Final = frozenset({"trees", "import"})
-"""What the blueprint has and this version has not."""
-
 _NAMED: Final = re.compile(r"'([^']*)'|(--?[a-z][a-z-]*)")
 
 
@@ -21,8 +18,6 @@ def problem(error: Exception) -> Problem:
     named = _NAMED.search(message)
     name = (named[1] or named[2]) if named else ""
     unknown = message.startswith("No such")
-    if unknown and name in LATER_COMMANDS:
-        message = f"'{name}' is not available in this version"
     if message.startswith("Missing argument") and name.lower() in studies.KINDS:
         return Problem("command line", None, name, None, "this is missing", studies.accepted(name.lower()))
     commands, flags = _known(getattr(error, "ctx", None))

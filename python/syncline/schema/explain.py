@@ -17,12 +17,14 @@ from syncline.endpoints import ENDPOINTS
 from syncline.errors import UNKNOWN_KEY, Problem, did_you_mean, one_of
 from syncline.fabric import topologies
 from syncline.networks import NETWORKS, USUAL
-from syncline.schema import experiment, workloads
+from syncline.schema import experiment, said, workloads
 from syncline.schema.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
 from syncline.schema.section import Violation
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text, collective, graph or jobs"
 TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
+TRUTH_KINDS = frozenset({"bool_type", "bool_parsing"})
+WHOLE_KINDS = frozenset({"int_type", "int_from_float"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "network": dict(NETWORKS),
@@ -122,35 +124,13 @@ def violations(error: ValidationError, path: tuple[str, ...]) -> Iterator[Violat
 
 def message(kind: str, value: object, fallback: str) -> str:
     """What is wrong with a value, by the kind of the error."""
-    match kind:
-        case "bool_type" | "bool_parsing" if isinstance(value, str) and value.lower() in TRUTH_WORDS:
-            return "this is text, not a truth value"
-        case "int_type" | "int_from_float" if isinstance(value, str) and value.strip("+-").isdigit():
-            return "this is text, or a number with leading zeros, not a whole number"
-        case "int_type" | "int_from_float":
-            return "this is not a whole number"
-        case "float_type":
-            return "this is not a number"
-        case "bool_type":
-            return "this is neither true nor false"
-        case "string_type":
-            return "this is not text (if it is meant as text, put it in quotes)"
-        case "list_type":
-            return "a list is needed"
-        case "model_type" | "dict_type" | "model_attributes_type":
-            return "a mapping is needed"
-        case "greater_than" | "greater_than_equal":
-            return "this is too small"
-        case "less_than" | "less_than_equal":
-            return "this is too large"
-        case "string_too_short" | "too_short":
-            return "this is too short"
-        case "string_too_long" | "too_long":
-            return "this is too long"
-        case "string_pattern_mismatch":
-            return "this is not a legal name"
-        case _:
-            return fallback
+    if isinstance(value, str) and kind in TRUTH_KINDS and value.lower() in TRUTH_WORDS:
+        return "this is text, not a truth value"
+    if isinstance(value, str) and kind in WHOLE_KINDS and value.strip("+-").isdigit():
+        return "this is text, or a number with leading zeros, not a whole number"
+    if kind in said.LENGTHS:
+        return f"this is too {said.LENGTHS[kind]}"
+    return said.MESSAGES.get(kind, fallback)
 
 
 def _locate(loc: tuple[int | str, ...], root: Mapping) -> tuple[list[int | str], Node, str | None]:
