@@ -14,12 +14,13 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 import syncline
-from support import fake_core
+from support import fake_core, schemas
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
 from syncline import runner
 from syncline.cli import options
 from syncline.endpoints import ENDPOINTS
+from syncline.errors import InputError
 from syncline.networks import NETWORKS
 
 Command = Callable[..., Ended]
@@ -444,3 +445,70 @@ def test_help_imports_nothing_heavy() -> None:
     code = f"import sys, syncline.cli as c; c.run(['--help']); print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+class TestGivenTwice:
+    """A field that is set and has a flag of its own is given once."""
+
+    @pytest.mark.parametrize(
+        ("setting", "flag"),
+        [
+            ("collective.algorithm=ring", ("--algorithm", "direct")),
+            ("collective.chunk=64KiB", ("--chunk", "64KiB")),
+            ("collective.inflight=4", ("--inflight", "8")),
+            ("collective.padding=none", ("--padding", "equal")),
+            ("network=flow", ("--backend", "packet")),
+            ("network.backend=flow", ("--backend", "packet")),
+            ("endpoint=ideal", ("--endpoint", "ace")),
+            ("fold=on", ("--fold", "off")),
+        ],
+    )
+    def test_by_set_and_by_a_flag(
+        self, syncline_command: Command, tmp_path: Path, setting: str, flag: tuple[str, str]
+    ) -> None:
+        file = tmp_path / "one.yaml"
+        file.write_text('name: one\ntopology: "Ring(4)"\nworkload: {collective: all-reduce, size: 64KiB}\n')
+        single = ("collective", "all-reduce", "--topology", "Ring(4)", "--size", "64KiB")
+        for command in (("run", str(file)), ("check", str(file)), single):
+            ended = syncline_command(*command, "--set", setting, *flag)
+            assert ended.status == 2
+            assert f"this is given twice, by --set and by {flag[0]}" in ended.err
+
+    def test_by_set_and_by_an_argument(self) -> None:
+        with pytest.raises(InputError, match="this is given twice, by set and by algorithm"):
+            syncline.collective(
+                "all-reduce", "64KiB", topology="Ring(4)", algorithm="direct", set={"collective.algorithm": "ring"}
+            )
+
+    def test_what_an_endpoint_brings_can_be_set(self, syncline_command: Command, tmp_path: Path) -> None:
+        file = tmp_path / "one.yaml"
+        file.write_text('name: one\ntopology: "Ring(4)"\nworkload: {collective: all-reduce, size: 64KiB}\n')
+        ended = syncline_command("run", str(file), "--endpoint", "ace", "--set", "endpoint.fsms=3", "--json", "-q")
+        assert "endpoint.fsms = 3" in ended.out or '"fsms": 3' in ended.out
+
+
+def test_a_full_disk_behind_standard_output_is_named(tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "syncline", "list", "--json"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (ended.returncode, ended.stderr) == (1, "standard output cannot be written: No space left on device\n")
+
+
+def test_errors_say_their_version_and_gpus_of_a_divided_training_what_to_do(
+    syncline_command: Command, tmp_path: Path
+) -> None:
+    file = tmp_path / "divided.yaml"
+    file.write_text(
+        'name: divided\ntopology: dgx-a100\ngpus: "0-3"\n'
+        "workload: {model: gpt2, parameters: {vocabulary: 50304}, global_batch: 8}\n"
+    )
+    written = json.loads(syncline_command("run", str(file), "--json").err)
+    assert written["version"] == syncline.__version__
+    assert not schemas.problems("errors", written)
+    (error,) = written["errors"]
+    assert (error["field"], error["accepted"]) == ("gpus", "leave gpus out, and name a topology of the GPUs that train")

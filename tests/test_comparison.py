@@ -222,6 +222,18 @@ class TestIdealThatIsNoBound:
         assert "is not a bound here" in page
         assert "of the performance of Ideal" not in page
 
+    def test_the_algorithm_of_nccl_is_its_own(self, syncline_command: Command, tmp_path: Path) -> None:
+        path = tmp_path / "nccl.yaml"
+        path.write_text(
+            "name: faster\ntopology: dgx-h100\nnetwork: analytical\ncollective: {algorithm: double-binary-tree}\n"
+            "workload: {collective: all-reduce, size: 256MiB}\n"
+            "variants: [{name: Ideal, endpoint: ideal}, {name: NCCL, endpoint: nccl}]\n"
+        )
+        ended = syncline_command("run", str(path), "--json")
+        (warning,) = [text for text in json.loads(ended.out)["warnings"] if "is not a bound" in text]
+        assert "since NCCL takes the time of NCCL's own algorithm, whatever collective.algorithm says" in warning
+        assert "collective.lanes" not in warning
+
     def test_a_bound_that_holds_is_no_warning(self, syncline_command: Command, training: str) -> None:
         ended = syncline_command("run", training, "--json")
         assert json.loads(ended.out)["warnings"] == []

@@ -103,7 +103,7 @@ def test_iteration_time_is_compute_and_exposed_communication(syncline_command: C
 def test_what_a_run_waits_for_at_its_end_is_said(syncline_command: Command, tmp_path: Path) -> None:
     path = tmp_path / "three.yaml"
     path.write_text(THREE_SYSTEMS)
-    settings = ("--set", "training.tail=drain")
+    settings = ("--set", "training.tail=drain", "--set", "training.update=false")
     for run in json.loads(syncline_command("run", str(path), *settings, "--json").out)["runs"]:
         assert run["drain_s"] > 0
         parts = ("compute_time_s", "exposed_comm_s", "background_wait_s", "drain_s")

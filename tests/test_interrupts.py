@@ -130,6 +130,18 @@ def test_finished_variants_can_be_read(folder: Path) -> None:
     assert report.returncode == 0
 
 
+def test_what_a_batch_system_sends_is_an_interrupt(folder: Path) -> None:
+    process = start(folder, "run", "long.yaml", "--out", "run", "--threads", "1", "--json")
+    manifest = folder / "run/manifest.json"
+    while not (manifest.exists() and json.loads(manifest.read_text())["variants"]):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.terminate()
+    out, err = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, err.splitlines()[-1]) == (130, "interrupted; 1 of 3 variants are finished")
+    assert json.loads(out)["status"] == "partial"
+
+
 def test_a_sweep_of_which_nothing_is_finished(folder: Path) -> None:
     """Its table has the columns of a finished one, and no rows."""
     process = start(folder, "sweep", "batches.sweep.yaml", "--out", "t.parquet", "--set", "training.tail=drain")

@@ -95,6 +95,14 @@ def test_names_are_whole_on_narrow_terminals(width: int) -> None:
     assert "\x1b[1m" in on_a_terminal(width, *study, TERM="xterm")
 
 
+def test_a_narrow_table_of_bench_has_its_header() -> None:
+    shown = on_a_terminal(60, "bench", "all-reduce", "--machine", "dgx-h100", "--sizes", "1KiB", NO_COLOR="1")
+    assert all(len(line) <= 60 for line in shown.splitlines())
+    joined = " ".join(shown.split())
+    assert joined.startswith("all_reduce_perf on dgx-h100: 8 ranks; predicted, not measured ")
+    assert "software: h100-nvswitch; fitted on h100-8-nvls, h20-8-nvls, " in joined
+
+
 def test_a_pipe_gets_the_whole_width() -> None:
     topology = "dgx-h100(nodes=2, nics=rail, nic_rate=12500000000B/s, oversubscription=2)"
     command = [sys.executable, "-m", "syncline", "topology", "show", "--machine", topology]

@@ -57,7 +57,8 @@ def steady_because(entry: Mapping[str, Any], tail: str) -> str | None:
     whole = "the only iteration" if count == 1 else f"the {count} iterations"
     if steady > headline:
         if tail == "drain":
-            return f"{whole} of the run begin with one that waits for nothing before it"
+            begins = "waits" if count == 1 else "begin with one that waits"
+            return f"{whole} of the run {begins} for nothing before it"
         return (
             f"the iteration time is the mean of {whole} until the last back-propagation ends: the first waits for "
             "nothing before it, and nothing waits for what is then in flight; every further iteration waits for the "

@@ -11,6 +11,7 @@ from __future__ import annotations
 import codecs
 import math
 import numbers
+import operator
 import os
 import re
 from collections.abc import Iterator
@@ -150,9 +151,24 @@ def read(text: str, file: str) -> Node:
     return node
 
 
+def plain_value(value: object) -> object:
+    """Numbers and arrays of NumPy, and other objects that stand for a whole number, as numbers and lists of Python; any
+    other value as it is.
+    """
+    if value is None or isinstance(value, str | bytes | int | float | list | tuple | AnyMapping | type):
+        return value
+    if callable(listing := getattr(value, "tolist", None)):  # of arrays, and of scalars of NumPy
+        plain: object = listing()
+        return plain
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # what is no whole number says so itself
+    except TypeError:
+        return value
+
+
 def of_value(value: object, origin: Origin) -> Node:
-    """The tree of a value that a program hands over: mappings, lists and tuples of text, numbers, truth values and
-    nothing, as a file has them. Text stays text, and paths are text.
+    """The tree of a value that a program hands over: mappings, lists, tuples and arrays of text, numbers, truth values
+    and nothing, as a file has them. Text stays text, and paths are text.
 
     Raises [`InputError`] with everything that no file could say, at its place: keys that are not text, numbers that are
     not finite, objects of other types, more values than a file holds, or mappings within each other without end.
@@ -179,7 +195,8 @@ class _ValueReader:
             raise InputError([*self.problems, at.problem(f"there are more than {MAX_VALUES} values up to here")])
         if isinstance(value, AnyMapping):
             return self._mapping(value, at, depth)
-        if isinstance(value, list | tuple):
+        value = plain_value(value)
+        if isinstance(value, list | tuple | range):
             items = (self.node(item, at.below(i, None), depth + 1) for i, item in enumerate(value))
             return Sequence(list(items), at)
         return Scalar(self._scalar(value, at), at)

@@ -57,7 +57,11 @@ class InputError(Exception):
 
     def as_json(self) -> str:
         """The problems as one JSON object."""
-        return json.dumps({"errors": [asdict(p) for p in self.problems]}, ensure_ascii=True)
+        from syncline import __version__
+        from syncline.schema.documents import SCHEMA_VERSION
+
+        versions = {"schema_version": SCHEMA_VERSION, "version": __version__}
+        return json.dumps({**versions, "errors": [asdict(p) for p in self.problems]}, ensure_ascii=True)
 
 
 class SimulationFailedError(Exception):

@@ -27,6 +27,8 @@ MOST_EVENTS: Final = 20_000_000
 """Events of an ideal run that is not tried again with changes."""
 _UNCOMPARED: Final = frozenset({"name", "description", "calibration", "output", "endpoint", "fold"})
 """Sections that are meant to differ, or change no result."""
+_ORDER: Final = frozenset({"scheduling", "priority"})
+"""Fields of `collective` that matter whatever a collective costs."""
 
 
 def warnings(document: dict[str, Any], variants: Sequence[Variant]) -> list[str]:
@@ -48,7 +50,7 @@ def _warning(by_name: dict[str, Variant], entry: dict[str, Any], ideal: dict[str
     mine, its = by_name[name].experiment, by_name[bound].experiment
     took, taken = entry["iteration_time_s"], ideal["iteration_time_s"]
     text = f"{name} takes {duration(took)} and {bound} {duration(taken)}: {bound} is not a bound here"
-    causes = [*_differences(mine, its), *_window(mine, its, entry, ideal)]
+    causes = [*_prices(mine, its), *_differences(mine, its), *_window(mine, its, entry, ideal)]
     if causes:
         text += f", since {', and '.join(causes)}"
     text += gains
@@ -57,9 +59,23 @@ def _warning(by_name: dict[str, Variant], entry: dict[str, Any], ideal: dict[str
     return text
 
 
+def _prices(mine: Experiment, its: Experiment) -> Iterator[str]:
+    """That collectives of only one of them take what the software model says."""
+    if mine.endpoint.is_priced == its.endpoint.is_priced:
+        return
+    priced = mine if mine.endpoint.is_priced else its
+    yield f"{priced.name} takes the time of NCCL's own algorithm, whatever collective.algorithm says"
+
+
 def _differences(mine: Experiment, its: Experiment) -> Iterator[str]:
-    """Fields other than those of the endpoint in which both differ."""
+    """Fields other than those of the endpoint in which both differ. Where the time of one does not follow from how its
+    messages are sent, fields that say how are left out.
+    """
     one, other = mine.model_dump(mode="json"), its.model_dump(mode="json")
+    if mine.endpoint.is_priced != its.endpoint.is_priced:
+        for collective in (one["collective"], other["collective"]):
+            for name in collective.keys() - _ORDER:
+                del collective[name]
     found = []
     for section in one.keys() - _UNCOMPARED:
         if one[section] == other[section]:

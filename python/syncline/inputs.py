@@ -12,6 +12,9 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -29,6 +32,36 @@ _NOT_READ: Final = {
     stat.S_ISCHR: "this is a device, not a regular file",
     stat.S_ISBLK: "this is a device, not a regular file",
 }
+_opened: ContextVar[set[tuple[int, int]] | None] = ContextVar("files that were opened", default=None)
+"""Device and number of each, so that a file is known again by another name; nothing where nobody wants to know."""
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """Files that are opened within are those of one command, which [`was_read`] knows."""
+    if _opened.get() is not None:  # within another one, which goes on
+        yield
+        return
+    before = _opened.set(set())
+    try:
+        yield
+    finally:
+        _opened.reset(before)
+
+
+@contextmanager
+def not_remembered() -> Iterator[None]:
+    """What is opened within is looked at, and no input."""
+    before = _opened.set(None)
+    try:
+        yield
+    finally:
+        _opened.reset(before)
+
+
+def was_read(found: os.stat_result) -> bool:
+    """Whether a file is one that the command has read."""
+    return (found.st_dev, found.st_ino) in (_opened.get() or ())
 
 
 def given(path: str | Path) -> Path:
@@ -80,10 +113,13 @@ def open_regular(path: Path, label: str, *, write: bool = False) -> BinaryIO:
         raise _refused(label, "there is no such file") from None
     except (OSError, ValueError) as error:
         raise _refused(label, _unopened(error)) from None
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
+    status = os.fstat(handle)
+    if not stat.S_ISREG(status.st_mode):
         os.close(handle)
-        raise _refused(label, next(text for is_such, text in _NOT_READ.items() if is_such(mode)))
+        raise _refused(label, next(text for is_such, text in _NOT_READ.items() if is_such(status.st_mode)))
+    known = _opened.get()
+    if known is not None and not write:
+        known.add((status.st_dev, status.st_ino))
     return os.fdopen(handle, "r+b" if write else "rb", buffering=0)
 
 

@@ -15,6 +15,7 @@ from syncline.schema import compute, effect, programs
 from syncline.schema.experiment import DEFAULT_CHUNK, Collective, Experiment
 from syncline.schema.numbers import numbers
 from syncline.schema.packed import PACKED
+from syncline.schema.parallel import Parallel
 from syncline.schema.workloads import (
     DEFAULT_ELEMENT,
     AstraWorkload,
@@ -139,15 +140,20 @@ def _families(experiment: Experiment) -> list[dict[str, Any]]:
 
 def _families_of_axes(experiment: Experiment) -> list[dict[str, Any]]:
     """The families of communicators along the axes of a division."""
-    divided, served = divisions.divided(experiment), experiment.parallel.parameter_server != "none"
+    divided = divisions.divided(experiment)
     found = []
     for name, members in divided.families.items():
-        own: dict[str, Any] = {"algorithm": "direct"} if served and name == "data" else {}
-        own |= next((keys for axis, keys in experiment.parallel.collectives.items() if axis == name), {})
-        collective = _of_family(experiment.collective, own)
+        collective = along(experiment.collective, experiment.parallel, name)
         collectives = _collectives(experiment, collective, divided.kinds)
         found.append({"name": name, "members": _shaped(experiment, members), "collectives": collectives})
     return found
+
+
+def along(usual: Collective, parallel: Parallel, name: str) -> Collective:
+    """How the collectives of a family of a division are carried out."""
+    own: dict[str, Any] = {"algorithm": "direct"} if parallel.parameter_server != "none" and name == "data" else {}
+    own |= next((keys for axis, keys in parallel.collectives.items() if axis == name), {})
+    return _of_family(usual, own)
 
 
 def _shaped(experiment: Experiment, members: dict[str, Any]) -> dict[str, Any]:

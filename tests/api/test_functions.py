@@ -346,7 +346,7 @@ def test_a_calibration_is_for_bench(tmp_path: Path) -> None:
     for row, fitted in zip(predicted.rows, found.residuals, strict=True):
         if row.size_bytes >= 2**20:
             assert row.time_s == pytest.approx(fitted.fitted_s, rel=0.01)
-    with pytest.raises(syncline.InputError, match="arguments: out: this cannot be written"):
+    with pytest.raises(syncline.InputError, match="arguments: path: this cannot be written"):
         found.save(tmp_path / "nowhere" / "mine.yaml")
 
 

@@ -62,6 +62,21 @@ def test_no_page_loads_anything_from_elsewhere(site: Path) -> None:
     assert not list(fetched(site))
 
 
+def test_light_or_dark_follows_the_system_until_a_reader_chooses() -> None:
+    config = yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), yaml.SafeLoader)
+    media = [palette["media"] for palette in config["theme"]["palette"]]
+    assert media == [f"(prefers-color-scheme{which})" for which in ("", ": light", ": dark")]
+
+
+@pytest.mark.parametrize("name", sorted(reference.pages()))
+def test_generated_pages_have_whole_marks(name: str) -> None:
+    text = re.sub(r"```.*?```", "", reference.pages()[name], flags=re.DOTALL)
+    assert "......" not in reference.pages()[name]
+    assert ". ." not in text
+    for line in text.splitlines():
+        assert line.count("`") % 2 == 0, line
+
+
 @pytest.mark.parametrize(
     "text",
     [

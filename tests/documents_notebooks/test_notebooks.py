@@ -31,6 +31,13 @@ def test_a_notebook_is_stored_in_its_one_form_and_small(path: Path) -> None:
     assert any("image/svg+xml" in output.get("data", {}) for cell in cells for output in cell["outputs"])
 
 
+@pytest.mark.parametrize("path", all_notebooks(), ids=lambda path: path.stem)
+def test_a_notebook_can_be_run_again_where_its_files_are(path: Path) -> None:
+    """Executing each twice would take too long: a folder that is made is what fails."""
+    sources = ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    assert not [source for source in sources if "mkdir(" in source and "exist_ok=True" not in source]
+
+
 def test_there_are_notebooks() -> None:
     assert {path.stem for path in all_notebooks()} >= {"compare_endpoints", "dgx_cluster", "import_and_sweep"}
 

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
+from support.colours import contrast
 from support.figures import file_of, panels, space
 from syncline.figures import draw, values
 from syncline.figures.file import PAPER, Panel
+from syncline.figures.layout import CELL
 from syncline.report.sweep import scale_of
+from syncline.sweeps import table
 
 KINDS = ("lines", "bars", "stacked", "heat", "scatter")
 
@@ -103,18 +108,67 @@ def test_nothing_lies_upon_anything_else_or_leaves_the_page(tmp_path: Path, coun
     with mpl.rc_context(draw.STYLE):
         made, axes = draw.drawing(described, numbers)
         made.draw_without_rendering()
+    assert check_texts(made) > 10 * count
+    assert min(of.bbox.height for of in axes) > made.dpi * (0.5 if paper else 1)
+    assert min(of.bbox.width for of in axes) > made.dpi
+
+
+TOPOLOGIES = (
+    "Ring(4, rate=50GB/s, latency=500ns, links=1, efficiency=100%)_Ring(2, rate=25GB/s, latency=400ns, efficiency=94%)",
+    "Ring(8, rate=50GB/s, latency=500ns, links=1, efficiency=94%)",
+)
+LONG_TITLE = "a title that goes on and on until it can no longer fit into the width of its panel at all, really"
+
+
+@pytest.mark.parametrize(("names", "times"), [(range(1, 31), 1), (TOPOLOGIES, 12)])
+def test_many_series_long_names_and_long_titles_have_room(tmp_path: Path, names: Sequence[Any], times: int) -> None:
+    import matplotlib as mpl
+
+    rows = [
+        {"variant": "A", "status": "done", "workload.size_bytes": size, "series": name, "time_s": 1e-9 * size / (i + 1)}
+        for size in (2**10, 2**20)
+        for i, name in enumerate(names)
+    ]
+    panel = "x: workload.size, y: time_s, series: series"
+    file = file_of(tmp_path, f"kind: lines, {panel}", f"kind: bars, {panel}")
+    one, two = (p for p in file.figure.panels if isinstance(p, Panel))
+    described = file.figure.model_copy(update={"title": "A very long title " * times})
+    found = [table.of_rows(rows, ("workload.size_bytes", "series"))]
+    titled = one.model_copy(update={"title": LONG_TITLE})
+    with mpl.rc_context(draw.STYLE):
+        made, axes = draw.drawing(described, [values.of(file, i, p, found) for i, p in enumerate((titled, two))])
+        made.draw_without_rendering()
+    assert check_texts(made) > 10
+    assert min(of.bbox.height for of in axes) > made.dpi
+
+
+def check_texts(made: Any) -> int:
+    """No text lies upon another or leaves the page; how many there are."""
     texts = [t for t in made.findobj(Text) if t.get_text().strip() and t.get_visible()]
     # Ticks beyond the ends of an axis are there, and not drawn.
     boxes = [(t.get_text(), box) for t in texts if (box := t.get_window_extent()).width and _is_drawn(t, box)]
-    assert len(boxes) > 10 * count
     page = made.bbox.padded(0.5)
     for (text, box), (other, beside) in itertools.combinations(boxes, 2):
         assert not _overlap(box, beside), (text, other)
     for text, box in boxes:
         assert page.x0 <= box.x0 < box.x1 <= page.x1, text
         assert page.y0 <= box.y0 < box.y1 <= page.y1, text
-    assert min(of.bbox.height for of in axes) > made.dpi * (0.5 if paper else 1)
-    assert min(of.bbox.width for of in axes) > made.dpi
+    return len(boxes)
+
+
+def test_numbers_upon_cells_can_be_read(tmp_path: Path) -> None:
+    rows = [{"status": "done", "x": i, "y": 1, "time_s": 1.0 + i} for i in range(64)]
+    file = file_of(tmp_path, "kind: heat, x: x, y: time_s, series: y, unit: s")
+    (panel,) = file.figure.panels
+    assert isinstance(panel, Panel)
+    _, (axes,) = draw.drawing(file.figure, [values.of(file, 0, panel, [table.of_rows(rows, ("x", "y"))])])
+    (image,) = axes.images
+    cells = [text for text in axes.texts if text.get_gid() == CELL]
+    assert len(cells) == 64
+    drawn: Any = image.get_array()
+    shades = image.to_rgba(drawn)
+    for place, text in enumerate(cells):
+        assert contrast(shades[0, place], to_rgb(text.get_color())) >= 4.5
 
 
 def _is_drawn(text: Text, box: Any) -> bool:

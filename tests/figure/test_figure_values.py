@@ -12,13 +12,19 @@ from support.figures import MIB, file_of, shown, space
 from syncline.cli import tables
 from syncline.errors import InputError
 from syncline.figures import directions, draw, values
-from syncline.figures.file import Panel
+from syncline.figures.file import FigureFile, Panel
 from syncline.figures.values import Shown
 from syncline.sweeps import table
 
 
 def _shown(tmp_path: Path, panel: str) -> Shown:
     return shown(file_of(tmp_path, panel))[0]
+
+
+def _first(file: FigureFile) -> Panel:
+    (panel,) = file.figure.panels
+    assert isinstance(panel, Panel)
+    return panel
 
 
 def _of(shown: Shown) -> dict[tuple[Any, Any, str], float]:
@@ -63,6 +69,40 @@ def test_means_are_asked_for(tmp_path: Path) -> None:
     shown = _shown(tmp_path, f"{panel}, mean: true")
     assert _of(shown)[16, 4 * MIB, "iteration_time_s"] == pytest.approx((4 / 16 + 3 * 4 / 16) / 2)
     assert (shown.x_text(16), shown.series_text(4 * MIB)) == ("16", "4 MiB")
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [(2**10, "1 KiB"), (2**20, "1 MiB"), (16_000_000, "16 MB"), (1000, "1 KB"), (3 * 2**19, "1.5 MiB"), (0, "0 B")],
+)
+def test_each_size_has_a_unit_of_its_own(tmp_path: Path, size: int, text: str) -> None:
+    rows = [{"status": "done", "size_bytes": n, "of_bytes": n, "time_s": 1.0 + n} for n in (size, 2**30)]
+    found = table.of_rows(rows, ("size_bytes",))
+    for kind, label in (("bars", "size"), ("heat", "size")):
+        file = file_of(tmp_path, f"kind: {kind}, x: size, y: time_s, series: of")
+        panel = values.of(file, 0, _first(file), [found])
+        assert (panel.x_text(size), panel.series_text(size)) == (text, text)
+        _, (axes,) = draw.drawing(file.figure, [panel])
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == [text, "1 GiB"]
+        assert axes.get_xlabel() == label, "ticks have the units"
+
+
+def test_ticks_of_a_logarithmic_axis_are_short(tmp_path: Path) -> None:
+    rows = [{"status": "done", "size_bytes": n, "time_s": 1.0 + n} for n in (2**10, 2**15, 2**20)]
+    file = file_of(tmp_path, "kind: lines, x: size, y: time_s, log: true")
+    panel = values.of(file, 0, _first(file), [table.of_rows(rows, ("size_bytes",))])
+    _, (axes,) = draw.drawing(file.figure, [panel])
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1 KiB", "32 KiB", "1 MiB"]
+
+
+def test_bytes_have_a_unit_whatever_their_column_ends_with(tmp_path: Path) -> None:
+    rows = [{"status": "done", "n": n, "bytes_sent_per_npu": 3 * 2**19} for n in (65_537, 131_073)]
+    file = file_of(tmp_path, "kind: bars, x: n, y: bytes_sent_per_npu")
+    panel = values.of(file, 0, _first(file), [table.of_rows(rows, ("n",))])
+    assert (panel.y_scale.unit, panel.values[0].value) == ("MiB", 1.5)
+    assert panel.x_text(131_073) == "131073", "counts are whole"
+    _, (axes,) = draw.drawing(file.figure, [panel])
+    assert axes.get_ylabel() == "bytes sent per NPU [MiB]"
 
 
 def test_a_spread_has_the_least_and_the_most(tmp_path: Path) -> None:

@@ -250,3 +250,22 @@ def test_files_that_may_be_several_things_have_to_be_named(syncline_command: Com
     assert "--workload: which of these is the workload?" in refused(syncline_command, *flags)
     assert time_ns(syncline_command, *flags, "--workload", "inputs/workload/w") > 0
     assert "this is no directory" in syncline_command("import", "astra", "nowhere").err
+
+
+def test_files_that_cannot_be_read_are_named_where_a_part_is_missing(syncline_command: Command) -> None:
+    """A file in UTF-16 may be any part, so that it is not enough to say which part there is not."""
+    directory([collective("all-reduce", 2**20)], 2)
+    path = Path("inputs/network.yml")
+    path.write_text(path.read_text(), encoding="utf-16")
+    ended = syncline_command("import", "astra", "inputs")
+    assert ended.status == 2
+    assert "--network: there is no network configuration in the directory" in ended.err
+    assert "inputs/network.yml:1: this is not UTF-8 text" in ended.err
+    path.write_text(network(2))
+    for trace in Path("inputs/workload").iterdir():
+        trace.unlink()
+    Path("inputs/workload.txt").write_text("DATA\n1\n", encoding="utf-16")
+    ended = syncline_command("import", "astra", "inputs")
+    assert "--workload: there is no workload in the directory" in ended.err
+    assert "inputs/workload.txt:1: this is not UTF-8 text" in ended.err
+    assert "network.yml" not in ended.err

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import syncline
 from support import wire
 from support.command import Ended
 
@@ -239,6 +240,29 @@ def test_a_profile_has_the_kernels_of_the_run(syncline_command: Command) -> None
     ended = syncline_command("import", "kineto", "traces", "--like", "e.yaml", "-o", "again")
     assert ended.status == 0, ended.err
     assert "rank 3: no profile, taken as equal to rank 2" in Path("again/experiment.yaml").read_text()
+
+
+def test_what_is_in_flight_at_the_end_is_missing_in_profiles_and_said(syncline_command: Command) -> None:
+    def written(*flags: str) -> tuple[int, list[str], str]:
+        exported = export(syncline_command, MODEL, "--format", "kineto", "--npus", "0", *flags)
+        events = json.loads(Path("traces/model.0.json").read_text())["traceEvents"]
+        kernels = sum(event["name"].startswith("ncclDevKernel") for event in events)
+        ended = syncline_command("export-trace", "e.yaml", "-o", "again", "--format", "kineto", "--npus", "0", *flags)
+        assert ended.status == 0
+        return kernels, exported["warnings"], ended.err
+
+    whole, warnings, said = written("--set", "training.tail=drain")
+    assert (whole, warnings) == (42, [])
+    assert "warning" not in said
+    kernels, (warning,), said = written("--set", "training.tail=stop")
+    assert kernels < whole
+    assert warning == (
+        f"profiles lack {whole - kernels} of {whole} collectives of an NPU, which are in flight when the run ends; "
+        "with training.tail=drain they have all"
+    )
+    assert f"warning: {warning}" in said
+    found = syncline.export_trace("e.yaml", out="again", format="kineto", set={"training.tail": "stop"})
+    assert found.warnings == (warning,)
 
 
 def test_collectives_between_stages_are_in_the_profiles_of_both(syncline_command: Command) -> None:

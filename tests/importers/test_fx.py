@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -182,3 +184,13 @@ def test_parameters_that_two_operators_share_are_exchanged_once(syncline_command
     tied["operators"][-1]["shared"] = 1601
     Path("m.json").write_text(json.dumps(tied))
     assert "operators.4.shared: this is out of range" in syncline_command("import", "fx", "m.json", "-o", "out").err
+
+
+@pytest.mark.parametrize("named", ["syncline.importers.fx", "syncline.torch"])
+def test_without_pytorch_it_is_said_who_needs_it(named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for module in ("syncline.torch", "syncline.torch.process_group"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(ModuleNotFoundError, match=r"PyTorch is not installed: .* needs it") as caught:
+        fx.from_module(None, []) if named == "syncline.importers.fx" else importlib.import_module(named)
+    assert caught.value.name == "torch"

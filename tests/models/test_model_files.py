@@ -96,6 +96,8 @@ def test_equal_layers_share_their_operators() -> None:
         (("name: block", "name: block{0}"), "two layers are named block0"),
         (("sequence: 4", "sequenze: 4"), "m.yaml:5: sequenze: this key is not known; did you mean 'sequence'?"),
         (("sequence: 4", "tied: [[block.0, head]]"), "there is no layer 'head'"),
+        (("sequence: 4", "tied: [[block.0, block.1]]"), "tied: block.0 has no embedding"),
+        (("sequence: 4", "tied: [[block.0, block.0]]"), "tied: this is one layer"),
         (("source: nowhere", "like: gpt"), "m.yaml:6: layers: a model that is like another one has its layers"),
         (("hidden: 8", "tokens: 8"), "m.yaml:4: parameters.tokens: this cannot be a name"),
         (("outputs: 3 * hidden}", "outputs: 8, split: {tensor: output}}"), "linear has no such size"),

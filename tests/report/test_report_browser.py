@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,8 @@ from support.browser import Page
 from support.marks import check_charts
 from support.pages import charts_of
 from syncline.report import html, packed
+from syncline.report.markup import Cell, Column, table
+from syncline.report.page import Around, whole
 
 COMMAND = "syncline run study.yaml --seed 1"
 CHARTS = {
@@ -49,6 +52,28 @@ def test_whole_study(page: Page, text: str, tmp_path: Path, width: int, theme: s
     assert len(page.column("collectives-3", 0)) == 108
     page.screenshot(tmp_path / f"report-{width}-{theme}.png")
     assert (tmp_path / f"report-{width}-{theme}.png").stat().st_size > 50_000
+
+
+def test_titles_of_panels_have_room_on_a_phone(page: Page, text: str) -> None:
+    page.open(text, 390)
+    boxes = page.run(
+        "return [...document.querySelectorAll('#chart-utilisation .annotation-text')]"
+        ".map((t) => t.getBoundingClientRect()).map((b) => [b.left, b.right, b.top, b.bottom])"
+    )
+    assert len(boxes) == 10
+    for one, other in itertools.combinations(boxes, 2):
+        across, down = (min(one[i + 1], other[i + 1]) - max(one[i], other[i]) for i in (0, 2))
+        assert across <= 1 or down <= 1
+
+
+def test_rows_with_settings_below_are_low_on_a_phone(page: Page) -> None:
+    long = Cell("twice the link rate", below=f"--set '{'topology=Ring(4, rate=25GB/s)_' * 4}'")
+    columns = [Column("variant", numeric=False), Column("change", numeric=False), Column("time"), Column("saves")]
+    rows = table("what-if", columns, [["all-reduce", long, "58.21", "20"]])
+    page.open(whole(Around("a page", [], "", "", ()), rows, {}), 390)
+    assert page.overflow() <= 0
+    assert page.run("return document.querySelector('tbody tr').offsetHeight") < 150
+    assert page.run("return document.querySelector('tbody small').getBoundingClientRect().right") < 390
 
 
 def test_names_are_shown_as_text(page: Page, text: str) -> None:

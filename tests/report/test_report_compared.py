@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from support.command import Ended
 from support.pages import charts_of, check_page
@@ -63,6 +64,26 @@ def test_runs_of_other_kinds_and_of_other_work(syncline_command: Callable[..., E
     target = tmp_path / "c.html"
     assert syncline_command("report", *places, "-o", str(target)).status == 0
     assert "workloads differ: times are those of different work" in "".join(check_page(target.read_text()).text)
+
+
+def test_of_long_values_the_part_that_differs_is_shown() -> None:
+    block = "Ring(4, rate=200GB/s, latency=72ns, efficiency=94%)"
+    whole = [f"{block}_Ring(4, rate={rate}GB/s, latency=400ns, efficiency=94%)" for rate in (25, 50)]
+    runs = [
+        compared.Compared(name, {"runs": [{"name": "A"}]}, {}, {"A": {"topology": topology}})
+        for name, topology in zip("ab", whole, strict=True)
+    ]
+    text = compared.settings_section(runs)
+    for rate, topology in zip((25, 50), whole, strict=True):
+        assert f'title="{topology}">\N{HORIZONTAL ELLIPSIS}rate={rate}GB/s\N{HORIZONTAL ELLIPSIS}<' in text
+
+
+def test_two_runs_of_five_variants_are_below_two_megabytes(study: Any) -> None:
+    document, variants = study
+    runs = [compared.Compared(name, document, variants, {}) for name in ("before", "after")]
+    page = compared.build(runs, "syncline report before after")
+    assert len(page.encode()) < 2_000_000
+    assert "in the report of its own run" in page
 
 
 def test_labels_are_as_short_as_tells_directories_apart() -> None:

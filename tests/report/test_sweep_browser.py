@@ -6,8 +6,10 @@ import itertools
 from pathlib import Path
 
 import pytest
+from matplotlib.colors import LinearSegmentedColormap
 
 from support.browser import Page
+from support.colours import contrast
 from support.marks import check_charts
 from support.sweeps import ABOUT, row
 from syncline.report import sweep
@@ -37,6 +39,25 @@ def test_the_page_of_a_sweep(page: Page, text: str, tmp_path: Path, width: int, 
     assert len(page.column("rows", 0)) == len(ROWS) + 1
     page.screenshot(tmp_path / "sweep.png")
     assert (tmp_path / "sweep.png").stat().st_size > 30_000
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_numbers_upon_cells_can_be_read(page: Page, theme: str) -> None:
+    rows = [
+        row(1 + sram, fsms, iteration_time_s=1e-3 * (1 + 8 * sram + fsms)) for sram in range(4) for fsms in range(8)
+    ]
+    page.open(sweep.build(rows, ABOUT), 1280, theme)
+    ends = page.run(
+        "return ['0', '1', '2'].map((i) => getComputedStyle(document.documentElement).getPropertyValue('--heat' + i))"
+    )
+    scale = LinearSegmentedColormap.from_list("heat", [colour.strip() for colour in ends])
+    cells = page.run(
+        "return [...document.querySelectorAll('#chart-map-0 .heatmap-label text')]"
+        ".map((t) => [parseFloat(t.textContent), getComputedStyle(t).fill.match(/\\d+/g).map(Number)])"
+    )
+    assert len(cells) == len(rows)
+    for value, ink in cells:
+        assert contrast(scale((value - 1) / 31), [part / 255 for part in ink]) >= 4.5, value
 
 
 def test_rows_sort_by_key_and_those_without_a_time_stay_last(page: Page, text: str) -> None:

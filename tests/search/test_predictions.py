@@ -48,8 +48,14 @@ def search(
 
 def predicted(found: Search) -> list[tuple[Candidate, Predicted]]:
     """All candidates with their predictions."""
-    predictors = {id(base): Predictor(base) for base in found.bases}
-    return [(c, predictors[id(c.base)].of(c)) for c in space.candidates(found).candidates]
+    predictors: dict[tuple[int, str], Predictor] = {}
+    result = []
+    for candidate in space.candidates(found).candidates:
+        key = (id(candidate.base), candidate.algorithm)
+        if key not in predictors:
+            predictors[key] = Predictor(candidate.base, candidate.algorithm)
+        result.append((candidate, predictors[key].of(candidate)))
+    return result
 
 
 def simulated(candidate: Candidate) -> float:
@@ -147,3 +153,29 @@ def test_kernels_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     candidates = predicted(search(tmp_path, "{pipeline: [1, 2, 4], zero: [0, 1], schedule: [gpipe, 1f1b]}"))
     assert len(candidates) == 2 + 8
     assert len(asked) == len(set(asked)) > 0
+
+
+def test_estimates_tell_algorithms_apart(tmp_path: Path) -> None:
+    """Three algorithms of an all-reduce that two servers wait for: the slowest takes much longer than the fastest."""
+    path = tmp_path / "gpt.yaml"
+    path.write_text(
+        """\
+name: gpt
+topology: "dgx-a100(nodes=2)"
+workload:
+  model: gpt
+  parameters: {hidden: 2048, layers: 4, heads: 16, vocabulary: 50304}
+  global_batch: 64
+collective: {algorithm: hierarchical, chunks: 4}
+network: flow
+search: {tensor: [1], pipeline: [1], micro_batch: [4], zero: [0], algorithm: [hierarchical, six-phase, ring]}
+"""
+    )
+    candidates = predicted(file.load_file(path, "gpt.yaml"))
+    took = [simulated(candidate) for candidate, _ in candidates]
+    estimates = [prediction.estimate for _, prediction in candidates]
+    assert max(took) > 1.4 * min(took)
+    for (candidate, prediction), time in zip(candidates, took, strict=True):
+        assert prediction.bound <= time
+        assert prediction.estimate == pytest.approx(time, rel=0.08), candidate.algorithm
+    assert sorted(range(3), key=estimates.__getitem__) == sorted(range(3), key=took.__getitem__)

@@ -117,6 +117,14 @@ def test_what_does_not_fit_is_listed_with_its_terms(written: Callable[[str], Pat
         assert row["memory_bytes"] == sum(row[f"{term}_bytes"] for term in terms)
 
 
+def test_where_nothing_fits_the_least_is_said(written: Callable[[str], Path], syncline_command: Command) -> None:
+    path = written("search: {tensor: [1, 4], simulate: 5, memory: 1MB}\n")
+    ended = syncline_command("search", str(path), "--quiet")
+    assert ended.status == 1
+    assert ended.err.startswith("no candidate fits into memory; the least that one needs is 0.0")
+    assert ended.err.endswith(", with tensor 4\n")
+
+
 def test_tables_and_the_page(written: Callable[[str], Path], tmp_path: Path, syncline_command: Command) -> None:
     path = written(FEW)
     documents = []

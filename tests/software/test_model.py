@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from syncline.errors import InputError
 from syncline.fabric import allocation, notation
 from syncline.fabric.machines import MACHINES
-from syncline.software import constants, measurements, model, printing, tuning, wire
+from syncline.software import constants, measurements, model, printing, systems, tuning, wire
 from syncline.software.platform import NAMES, Platform, gpu_of, platform
 
 MIB = 2**20
@@ -26,6 +26,12 @@ SIZES = st.integers(1, 34).map(lambda k: 2**k)
 def platforms(draw: st.DrawFn) -> Platform:
     box = draw(st.sampled_from(NAMES))
     return platform(f"{box}(nodes={draw(st.sampled_from((1, 2, 3, 8)))})").with_gpus(draw(st.integers(1, 8)))
+
+
+def ring_bus(where: Platform, kind: str, size: int) -> float:
+    """Bytes per second on the bus."""
+    ring = model.open_model(where, kind=kind, algorithm=wire.RING if kind == "all-reduce" else "auto")
+    return float(wire.bus_factor(kind, where.gpus)) * size / ring.time(size)
 
 
 class TestTimes:
@@ -51,6 +57,27 @@ class TestTimes:
         ring = model.open_model(two, algorithm="ring").time(GIB)
         tree = model.open_model(two, algorithm="tree").time(GIB)
         assert ring / tree == pytest.approx(15 / 8, rel=0.02)
+
+    @pytest.mark.parametrize("kind", ["all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce"])
+    @pytest.mark.parametrize("name", NAMES)
+    def test_rings_of_several_nodes_get_no_more_of_nvlinks_than_those_of_one(self, name: str, kind: str) -> None:
+        """Of g hops that begin in a node one takes the network, so the bus is faster than NVLinks by g/(g-1)."""
+        one = platform(name)
+        stay = 1 - 1 / one.gpus
+        for nodes, more in ((2, ""), (2, ", nic_rate=100GB/s"), (3, ""), (8, "")):
+            many = platform(f"{name}(nodes={nodes}{more})")
+            for size in (MIB, 64 * MIB, 16 * GIB):
+                assert ring_bus(many, kind, size) * stay <= ring_bus(one, kind, size) * (1 + 1e-9), (nodes, more, size)
+
+    def test_so_measured_rings_of_two_nodes_have_more_bandwidth_on_the_bus(self) -> None:
+        """8 GiB on 8 and on 16 H100: NVLinks carry 362 and 344 GB/s of 362 and 393 on the bus."""
+        (size, alone), (other, between) = (
+            systems.run(table).times[-1] for table in ("h100-8-reduce-scatter-ring", "h100-16-ring")
+        )
+        assert size == other == 8 * GIB
+        one, two = (7 / 8) * size / alone, 2 * (15 / 16) * size / between
+        assert two > 1.05 * one
+        assert two * 7 / 8 < one
 
     @given(platforms(), SIZES, st.sampled_from(wire.KINDS))
     def test_more_bytes_take_longer(self, where: Platform, size: int, kind: str) -> None:

@@ -49,11 +49,39 @@ def test_a_run_takes_what_bench_says(machine: str, kind: str) -> None:
         assert simulated(machine, kind, size) == pytest.approx(expected, rel=AGREE), size
 
 
-@pytest.mark.parametrize("backend", ["packet", "analytical"])
-def test_other_backends_agree(backend: str) -> None:
-    for size in (MIB, 32 * MIB):
-        expected = predicted("dgx-a100(nodes=2)", "all-reduce", size)
-        assert simulated("dgx-a100(nodes=2)", "all-reduce", size, network=backend) == pytest.approx(expected, rel=AGREE)
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("machine", [*NAMES, *CLUSTERS])
+def test_so_it_does_where_links_are_not_shared(machine: str, kind: str) -> None:
+    expected = predicted(machine, kind, 24_000_000)
+    assert simulated(machine, kind, 24_000_000, network="analytical") == pytest.approx(expected, rel=AGREE)
+
+
+@pytest.mark.parametrize("backend", ["analytical", "flow"])
+@pytest.mark.parametrize(
+    ("machine", "gpus", "kind", "algorithm"),
+    [
+        ("dgx1p(nodes=4)", None, "all-reduce", "ring"),
+        ("dgx1v", None, "reduce-scatter", "direct"),
+        ("dgx2", None, "reduce", "direct"),
+        ("dgx-a100", "0-3,5-7", "all-reduce", "halving-doubling"),
+        ("dgx-h100(nodes=3)", None, "all-gather", "halving-doubling"),
+        ("dgx-h100(nodes=3, nics=single)", "0-3,8-11,16-19", "all-reduce", "double-binary-tree"),
+    ],
+)
+def test_whatever_algorithm_is_simulated(
+    backend: str, machine: str, gpus: str | None, kind: str, algorithm: str
+) -> None:
+    more: dict[str, object] = {} if gpus is None else {"gpus": gpus}
+    found = simulated(machine, kind, 32 * MIB, network=backend, collective={"algorithm": algorithm}, **more)
+    assert found == pytest.approx(predicted(machine, kind, 32 * MIB, gpus), rel=AGREE)
+
+
+@pytest.mark.parametrize("kind", ["all-reduce", "all-gather", "all-to-all"])
+@pytest.mark.parametrize("machine", ["dgx1v", "dgx1p(nodes=4)", "dgx-a100(nodes=2)", "dgx-h100(nodes=3, nics=single)"])
+def test_packets_take_about_as_long_as_flows(machine: str, kind: str) -> None:
+    for size in (MIB, 8 * MIB):
+        expected = predicted(machine, kind, size)
+        assert simulated(machine, kind, size, network="packet") == pytest.approx(expected, rel=AGREE), size
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "tree"])

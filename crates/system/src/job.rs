@@ -100,9 +100,9 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
                 {
                     return Err(refusal.into());
                 }
-                let job = imported_job(imported, *update, *overlap, *iterations, npu)?;
+                let job = imported_job(imported, *update, *overlap, (*iterations, *drain), npu)?;
                 let compute_ps = job.compute_ps * slowest(stragglers)?;
-                return Ok(Job { drain: *drain, compute_ps, ..job });
+                return Ok(Job { compute_ps, ..job });
             }
             let model = model(workload, *update)?;
             let background = background.as_ref().map(self::npu).transpose()?;
@@ -112,7 +112,13 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
             let compute_ps: f64 = passes.clone().map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
             let outside = passes.map(|cost| npu.outside(cost)).sum();
             let background_runs = background.is_some();
-            let loops = Loops { overlap: *overlap, buckets: *buckets, barrier: *barrier, background: background_runs };
+            let loops = Loops {
+                overlap: *overlap,
+                buckets: *buckets,
+                barrier: *barrier,
+                background: background_runs,
+                ends_with: drain.then_some(*iterations),
+            };
             let (source, collectives) = source(model, *strategy, loops)?;
             let collectives = collectives.into_iter().map(|(kind, bytes)| (kind, Rank(0), bytes)).collect();
             let demand = Demand { collectives, iterations: *iterations };
@@ -139,7 +145,7 @@ fn imported_job(
     mut imported: Imported,
     update: bool,
     overlap: bool,
-    iterations: u32,
+    (iterations, drain): (u32, bool),
     npu: Npu,
 ) -> Result<Job, RunError> {
     if !overlap {
@@ -149,7 +155,10 @@ fn imported_job(
     if !update {
         imported.layers.iter_mut().for_each(|layer| layer.update = Ps::ZERO);
     }
-    let source = Parallel::new(imported);
+    let mut source = Parallel::new(imported);
+    if drain {
+        source = source.ending_with(iterations);
+    }
     let mut demands = vec![Demand { iterations, ..Demand::default() }; 3];
     for (family, kind, size) in source.demands() {
         demands[family.index()].collectives.push((kind, Rank(0), size.0));
@@ -157,7 +166,7 @@ fn imported_job(
     let passes = source.layers().iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
     let compute_ps = passes.map(|cost| npu.time(cost).0 as f64).sum();
     let all = Demand { iterations, ..Demand::default() };
-    Ok(Job { compute_ps, demands: vec![demands], ..Job::of_all(Box::new(source), all, npu) })
+    Ok(Job { drain, compute_ps, demands: vec![demands], ..Job::of_all(Box::new(source), all, npu) })
 }
 
 /// The largest factor on the times of NPUs, at least 1.
@@ -232,6 +241,9 @@ struct Loops {
     buckets: Option<BucketSpec>,
     barrier: bool,
     background: bool,
+    /// The number of iterations, if the run waits for all that is in flight after the last one: it then has the updates of
+    /// that too.
+    ends_with: Option<u32>,
 }
 
 /// Refuses what is for the gradients of data parallelism only.
@@ -245,7 +257,7 @@ fn own_gradients(buckets: Option<BucketSpec>, barrier: bool, why: &str) -> Optio
 
 /// The graph of a model under a strategy, and the collectives of one of its iterations.
 fn source(model: Model, strategy: StrategySpec, loops: Loops) -> Result<(Source, Vec<(Kind, u64)>), RunError> {
-    let Loops { overlap, buckets, barrier, background } = loops;
+    let Loops { overlap, buckets, barrier, background, ends_with } = loops;
     match (model, strategy) {
         (Model::Chain(layers), StrategySpec::DataParallel) if !background => {
             let mut training = DataParallel::new(layers, overlap);
@@ -254,6 +266,9 @@ fn source(model: Model, strategy: StrategySpec, loops: Loops) -> Result<(Source,
             }
             if barrier {
                 training = training.with_barrier();
+            }
+            if let Some(last) = ends_with {
+                training = training.ending_with(last);
             }
             let collectives = training.collectives().into_iter().map(|bytes| (Kind::AllReduce, bytes.0)).collect();
             Ok((Box::new(training), collectives))
@@ -271,7 +286,10 @@ fn source(model: Model, strategy: StrategySpec, loops: Loops) -> Result<(Source,
                     return Err(refusal.accepting("overlap, or no background").into());
                 }
             };
-            let hybrid = Hybrid::new(model, order);
+            let mut hybrid = Hybrid::new(model, order);
+            if let Some(last) = ends_with {
+                hybrid = hybrid.ending_with(last);
+            }
             let collectives = hybrid.collectives().into_iter().map(|(kind, size)| (kind, size.0)).collect();
             Ok((Box::new(hybrid), collectives))
         }

@@ -36,6 +36,16 @@ pub struct IterationEnd {
     pub begun: u64,
 }
 
+/// What one more iteration of a job costs, by the ends of its iterations. The last one of a training that waits for all that
+/// is in flight has updates that others leave to the next, which makes it another kind of iteration.
+pub fn of_job(job: &JobSpec, ends: &[IterationEnd]) -> Option<Steady> {
+    let alike = match job {
+        JobSpec::Training { drain: true, update: true, barrier: false, .. } => ends.len().saturating_sub(1),
+        _ => ends.len(),
+    };
+    steady(&ends[..alike])
+}
+
 /// What one more iteration costs, by the ends of iterations; nothing before the second has ended, or where the main stream has
 /// nothing to do in them.
 pub fn steady(ends: &[IterationEnd]) -> Option<Steady> {

@@ -80,7 +80,8 @@
 //!   the MLPs under `HYBRID_DLRM*`. Here a column that names a collective has one; write `NONE` to leave it out.
 //! * There, the tables of `HYBRID_DLRM` wait for the second all-to-all after their weight gradient, although that needs what the
 //!   all-to-all brings, and `HYBRID_DLRM_ENHANCED` never waits for it.
-//! * Updates are computed on the main stream before a layer's next forward. There, their time extends the collective.
+//! * Updates are computed on the main stream before a layer's next forward, and after the last iteration if the run waits for
+//!   all that is in flight ([`Parallel::ending_with`]). There, their time extends the collective.
 
 use crate::astra_text::{Communication, Imported, ImportedPass, LayerParallelism, Parallelism};
 use crate::graph::{ClassId, FamilyId, GraphSource, Node, NodeIndex, Nodes, Order, Pass};
@@ -117,6 +118,8 @@ pub struct Parallel {
     layers: Vec<Layer>,
     placement: Placement,
     segments: BTreeMap<usize, Range<usize>>,
+    /// The number of iterations, if updates follow the last one.
+    ends_with: Option<u32>,
     iterations: u32,
     produced: NodeIndex,
     /// Per layer: collectives of the iteration before that its next update or forward waits for.
@@ -158,11 +161,18 @@ impl Parallel {
             layers: imported.to_layers(),
             placement: placement(&imported),
             segments,
+            ends_with: None,
             iterations: 0,
             produced: NodeIndex(0),
             pending: vec![Vec::new(); count],
             imported,
         }
+    }
+
+    /// The same with the updates of the last of so many iterations, which are otherwise left to a further one.
+    #[must_use]
+    pub fn ending_with(self, iterations: u32) -> Parallel {
+        Parallel { ends_with: Some(iterations), ..self }
     }
 
     /// The workload.
@@ -254,6 +264,13 @@ impl Parallel {
             weights = vec![self.pass(nodes, i, Pass::Update, weights).computed];
         }
         self.pass(nodes, i, Pass::Forward, weights.into_iter().chain(inputs))
+    }
+
+    /// Appends the updates after the last iteration, in the order in which back-propagation makes gradients.
+    fn updates(&self, nodes: &mut Nodes) {
+        for i in (0..self.layers.len()).rev().filter(|&i| !self.layers[i].update.is_nothing()) {
+            self.pass(nodes, i, Pass::Update, self.pending[i].clone());
+        }
     }
 
     /// Appends the forward of layers, each of which waits for the one before.
@@ -395,6 +412,9 @@ impl GraphSource for Parallel {
             | Parallelism::HybridTransformer { .. }
             | Parallelism::HybridTransformerFwdInBckwd { .. }
             | Parallelism::HybridCustomized => self.model_parallel(&mut nodes),
+        }
+        if self.ends_with == Some(iteration + 1) {
+            self.updates(&mut nodes);
         }
         self.produced = nodes.next();
         self.iterations += 1;

@@ -12,7 +12,12 @@
 //!
 //! `update(i)`, or `forward(i)` where there is none, waits for layer i's all-reduce of the iteration
 //! before: that is where communication becomes exposed. The updates after the last iteration are
-//! not part of the run.
+//! part of the run only if it waits for all that is in flight ([`DataParallel::ending_with`]); then they come in the
+//! order in which back-propagation makes gradients:
+//!
+//! ```text
+//!   for i in (0..n).rev():    update(i)          waits for all_reduce(i)
+//! ```
 //!
 //! Gradients may be all-reduced in buckets ([`Buckets`]), as PyTorch's DistributedDataParallel does: layers that follow one
 //! another share a collective, which is issued when the gradients of the first of them are there, the last to be
@@ -24,7 +29,11 @@
 //!
 //! An iteration may also end in a barrier: the next one begins when all gradients are reduced, as where one step of an
 //! optimiser updates all weights (PyTorch). What back-propagation does not hide is then exposed, and no forward pass
-//! hides any of it.
+//! hides any of it. The updates follow the barrier, so that every iteration has its own:
+//!
+//! ```text
+//!   ... all all_reduces ──▶ barrier, then for i in 0..n: update(i)
+//! ```
 //!
 //! Without overlap (ACE paper, Table VI, BaselineNoOverlap) the gradients of all layers are
 //! all-reduced together, by one collective after the whole back-propagation, and the iteration ends
@@ -85,9 +94,11 @@ pub struct DataParallel {
     overlap: bool,
     barrier: bool,
     gradients: Bytes,
+    /// The number of iterations, if updates follow the last one.
+    ends_with: Option<u32>,
     iterations: u32,
     produced: NodeIndex,
-    /// Per layer: the node of the iteration before that completes its gradient.
+    /// Per layer: the node of the iteration before that completes its gradient, or updates its weights by it.
     gradient_done: Vec<Option<NodeIndex>>,
 }
 
@@ -102,14 +113,20 @@ impl DataParallel {
         let gradients = Bytes(sum.expect("gradients of 64 bits in all"));
         let gradient_done = vec![None; layers.len()];
         let starts = (0..layers.len()).collect();
-        let (iterations, produced, barrier) = (0, NodeIndex(0), false);
-        DataParallel { layers, starts, overlap, barrier, gradients, iterations, produced, gradient_done }
+        let (ends_with, iterations, produced, barrier) = (None, 0, NodeIndex(0), false);
+        DataParallel { layers, starts, overlap, barrier, gradients, ends_with, iterations, produced, gradient_done }
     }
 
     /// The same with iterations that end when all gradients are reduced; without overlap they do so in any case.
     #[must_use]
     pub fn with_barrier(self) -> DataParallel {
         DataParallel { barrier: true, ..self }
+    }
+
+    /// The same with the updates of the last of so many iterations, which are otherwise left to a further one.
+    #[must_use]
+    pub fn ending_with(self, iterations: u32) -> DataParallel {
+        DataParallel { ends_with: Some(iterations), ..self }
     }
 
     /// The same with gradients in buckets; without overlap there is one for all of them in any case.
@@ -148,12 +165,25 @@ impl DataParallel {
         let mut previous = None;
         for (i, layer) in self.layers.iter().enumerate() {
             let mut weights = self.gradient_done[i];
-            if self.iterations > 0 && !layer.update.is_nothing() {
-                weights = Some(nodes.compute(i, Pass::Update, &layer.update, weights));
+            if self.iterations > 0 && !self.barrier {
+                weights = update(nodes, i, layer, weights);
             }
             previous = Some(nodes.compute(i, Pass::Forward, &layer.forward, weights.into_iter().chain(previous)));
         }
         previous
+    }
+
+    /// Appends the updates that an iteration does not leave to the next one.
+    fn updates(&mut self, nodes: &mut Nodes) {
+        let count = self.layers.len();
+        let order: Vec<usize> = match (self.barrier, self.ends_with) {
+            (true, _) => (0..count).collect(),
+            (false, Some(last)) if self.iterations + 1 == last => (0..count).rev().collect(),
+            _ => return,
+        };
+        for i in order {
+            self.gradient_done[i] = update(nodes, i, &self.layers[i], self.gradient_done[i]);
+        }
     }
 
     /// Appends back-propagation behind `previous`; leaves in `gradient_done` what the next iteration
@@ -188,6 +218,15 @@ impl DataParallel {
     }
 }
 
+/// Appends the update of layer `i` behind `gradient`, if it costs anything, and returns the node that its next forward waits
+/// for.
+pub(crate) fn update(nodes: &mut Nodes, i: usize, layer: &Layer, gradient: Option<NodeIndex>) -> Option<NodeIndex> {
+    if layer.update.is_nothing() {
+        return gradient;
+    }
+    Some(nodes.compute(i, Pass::Update, &layer.update, gradient))
+}
+
 impl GraphSource for DataParallel {
     fn layers(&self) -> &[Layer] {
         &self.layers
@@ -201,6 +240,7 @@ impl GraphSource for DataParallel {
         let mut nodes = Nodes::new(self.produced);
         let last_forward = self.forward(&mut nodes);
         self.backward(&mut nodes, last_forward);
+        self.updates(&mut nodes);
         self.produced = nodes.next();
         self.iterations += 1;
         nodes.finish()
@@ -357,6 +397,38 @@ mod tests {
         ];
         assert_eq!(brief(&second[..6]), expected);
         assert_eq!(second[0].work, Work::Compute(update));
+    }
+
+    #[test]
+    fn a_run_that_waits_for_everything_has_the_updates_of_its_last_iteration() {
+        let update = Cost::Kernels(vec![Demand::new(7, 7)]);
+        let stopping = DataParallel::new(toy(&update), true);
+        let mut ending = stopping.clone().ending_with(2);
+        let mut stopping = stopping;
+        assert_eq!(ending.iteration(ClassId(0), 0), stopping.iteration(ClassId(0), 0));
+        let (all, without) = (ending.iteration(ClassId(0), 1), stopping.iteration(ClassId(0), 1));
+        assert_eq!(all[..14], without);
+        // The all-reduces of the second iteration are nodes 18, 21 and 24.
+        let updates = [(2, Update, 0, vec![18]), (1, Update, 0, vec![21]), (0, Update, 0, vec![24])];
+        assert_eq!(brief(&all[14..]), updates);
+        let costless = DataParallel::new(toy(&Cost::NOTHING), true);
+        assert_eq!(costless.clone().ending_with(1).iteration(ClassId(0), 0), costless.clone().iteration(ClassId(0), 0));
+    }
+
+    #[test]
+    fn updates_follow_a_barrier() {
+        let update = Cost::Kernels(vec![Demand::new(7, 7)]);
+        let mut training = DataParallel::new(toy(&update), true).with_barrier();
+        for iteration in 0..2 {
+            let nodes = brief(&training.iteration(ClassId(0), iteration));
+            let barrier = 15 * iteration + 11;
+            let last = [(0, Update, 0, vec![barrier]), (1, Update, 0, vec![barrier]), (2, Update, 0, vec![barrier])];
+            assert_eq!(nodes[12..], last);
+            assert_eq!(nodes.iter().filter(|node| node.1 == Update).count(), 4); // the barrier is one
+        }
+        assert_eq!(brief(&training.iteration(ClassId(0), 2))[0], (0, Forward, 0, vec![27]));
+        let both = DataParallel::new(toy(&update), true).with_barrier().ending_with(1).iteration(ClassId(0), 0);
+        assert_eq!(both, DataParallel::new(toy(&update), true).with_barrier().iteration(ClassId(0), 0));
     }
 
     #[test]

@@ -151,6 +151,11 @@ pub trait GraphSource {
     /// The layers that nodes refer to.
     fn layers(&self) -> &[crate::layer::Layer];
 
+    /// Whether a layer says what it has and what its passes cost; otherwise it is a name, and its nodes alone say what they do.
+    fn describes(&self, _layer: u32) -> bool {
+        true
+    }
+
     /// Number of classes.
     fn classes(&self) -> u16 {
         1

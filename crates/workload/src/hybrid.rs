@@ -16,7 +16,8 @@
 //!
 //! The next iteration begins with its lookup, which finds the tables up to date; a layer of the MLPs waits for
 //! its all-reduce as in data parallelism ([`crate::data_parallel`]). An iteration contains the application of its
-//! gradients to the tables, the last one too.
+//! gradients to the tables, the last one too. The weights of the MLPs are updated in the next iteration; after the last
+//! one if the run waits for all that is in flight ([`Hybrid::ending_with`]).
 //!
 //! Without overlap (ACE paper, Table VI, BaselineNoOverlap) nothing is computed while anything is communicated: the
 //! bottom MLP waits for the forward all-to-all, and after back-propagation the gradients of all MLP layers are
@@ -32,9 +33,10 @@
 //! ```
 //!
 //! The first lookup has nothing to hide behind and runs on the main stream. The gradients of the last iteration
-//! are not applied within the run, as little as the weights of the MLPs are; its lookup for an iteration that
-//! does not come is.
+//! are not applied within the run, as little as the weights of the MLPs are, unless it waits for all that is in flight; its
+//! lookup for an iteration that does not come is.
 
+use crate::data_parallel::update;
 use crate::graph::{ClassId, GraphSource, Node, NodeIndex, Nodes, Pass, Stream};
 use crate::layer::Layer;
 use std::ops::Range;
@@ -82,6 +84,8 @@ pub struct Hybrid {
     top: Range<usize>,
     exchange: Bytes,
     order: Loop,
+    /// The number of iterations, if updates follow the last one.
+    ends_with: Option<u32>,
     iterations: u32,
     produced: NodeIndex,
     /// Per layer: the node of the iteration before that completes its gradient.
@@ -115,12 +119,19 @@ impl Hybrid {
             top,
             exchange: model.exchange,
             order,
+            ends_with: None,
             iterations: 0,
             produced: NodeIndex(0),
             last: None,
             fetched: None,
             returned: None,
         }
+    }
+
+    /// The same with the updates of the last of so many iterations, which are otherwise left to a further one.
+    #[must_use]
+    pub fn ending_with(self, iterations: u32) -> Hybrid {
+        Hybrid { ends_with: Some(iterations), ..self }
     }
 
     /// The collectives of an iteration in the steady state.
@@ -175,12 +186,23 @@ impl Hybrid {
         for i in range {
             let layer = &self.layers[i];
             let mut weights = self.gradient_done[i];
-            if self.iterations > 0 && !layer.update.is_nothing() {
-                weights = Some(nodes.compute(i, Pass::Update, &layer.update, weights));
+            if self.iterations > 0 {
+                weights = update(nodes, i, layer, weights);
             }
             previous = Some(nodes.compute(i, Pass::Forward, &layer.forward, weights.into_iter().chain(previous)));
         }
         previous
+    }
+
+    /// Appends what the last iteration leaves to none: updates of the MLPs, in the order in which back-propagation makes
+    /// gradients, and the application of gradients that tables in the background are behind with.
+    fn finish(&mut self, nodes: &mut Nodes) {
+        for i in self.top.clone().rev().chain(self.bottom.clone().rev()) {
+            self.gradient_done[i] = update(nodes, i, &self.layers[i], self.gradient_done[i]);
+        }
+        if let Some(returned) = self.returned {
+            self.apply(nodes, Stream::BACKGROUND, [returned]);
+        }
     }
 
     /// Appends the back-propagation of the `range` of layers; the input of layer `first` needs no gradient.
@@ -247,6 +269,9 @@ impl GraphSource for Hybrid {
                 self.backward(&mut nodes, bottom.clone(), Some(bottom.start), apart)
             }
         };
+        if self.ends_with == Some(iteration + 1) {
+            self.finish(&mut nodes);
+        }
         self.last = Some(last);
         self.produced = nodes.next();
         self.iterations += 1;
@@ -312,6 +337,28 @@ mod tests {
 
     fn exchange(pass: Pass, after: u32) -> Brief {
         (0, pass, Stream::MAIN, Some((Kind::AllToAll, 7)), vec![after])
+    }
+
+    #[test]
+    fn a_run_that_waits_for_everything_has_the_updates_of_its_last_iteration() {
+        let update = Cost::Kernels(vec![Demand::new(7, 7)]);
+        for (order, beside) in [(Loop::Blocking, 0), (Loop::Overlapped, 0), (Loop::BackgroundTables, 1)] {
+            let mut stopping = Hybrid::new(toy(&update), order);
+            let mut ending = stopping.clone().ending_with(2);
+            assert_eq!(ending.iteration(ClassId(0), 0), stopping.iteration(ClassId(0), 0));
+            let (all, without) = (ending.iteration(ClassId(0), 1), stopping.iteration(ClassId(0), 1));
+            let (same, last) = all.split_at(without.len());
+            assert_eq!(same, without);
+            let (updates, applied) = last.split_at(3);
+            assert_eq!(
+                updates.iter().map(|node| (node.layer, node.pass)).collect::<Vec<_>>(),
+                [4, 2, 1].map(|l| (l, Update))
+            );
+            assert_eq!(
+                applied.iter().map(|node| (node.layer, node.stream)).collect::<Vec<_>>(),
+                vec![(0, Stream::BACKGROUND); beside]
+            );
+        }
     }
 
     #[test]

@@ -77,6 +77,10 @@ impl GraphSource for Listed {
         &self.layers
     }
 
+    fn describes(&self, _layer: u32) -> bool {
+        false
+    }
+
     fn classes(&self) -> u16 {
         self.classes.len() as u16
     }

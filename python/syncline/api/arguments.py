@@ -6,12 +6,13 @@ Both say the same things in other words: what a program calls `threads`, the com
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
 from syncline.errors import InputError, Problem, shown
 
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
     from syncline.schema.merge import Override
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
+MOST_LISTED: Final = 1 << 16
+"""Numbers of a list: as many as NPUs that have files of their own."""
 MAX_THREADS: Final = 1024
 MAX_SEED: Final = 2**63 - 1
 
@@ -122,14 +126,30 @@ class Settings:
 
         Raises one [`InputError`] with its problems and those of the settings.
         """
-        found = list(self.problems)
+        found = [*self.problems, *self.given_twice()]
         try:
-            study = read(self.overrides, self.forced)
+            study = read(self.overrides, self._forced())
         except InputError as error:
             raise InputError([*found, *error.problems]) from None
         if found:
             raise InputError(found)
         return study.seeded(self.seed).limited(self.memory_limit).ended_by(self.cancel)
+
+    def given_twice(self) -> list[Problem]:
+        """What is wrong where fields are set and have an argument of their own that is given as well."""
+        from syncline.schema import merge
+
+        return list(merge.given_twice([*self.overrides, *(of for of in self.forced if not _is_brought(of))]))
+
+    def _forced(self) -> list[Override]:
+        """What changes every variant: of what an endpoint's name brings with it, that which is set is as it is set."""
+        given = {override.path: override for override in self.overrides if override.path[:1] == ("endpoint",)}
+        return [given.get(of.path, of) if _is_brought(of) else of for of in self.forced]
+
+
+def _is_brought(override: Override) -> bool:
+    """Whether this is a parameter that comes with the name of an endpoint, and not what was asked for itself."""
+    return override.path[0] == "endpoint" and override.path != ("endpoint", "kind")
 
 
 def of_program(
@@ -274,7 +294,7 @@ def forced_overrides(
     fields = {
         "backend": ("network.backend", backend),
         "algorithm": ("collective.algorithm", algorithm),
-        "chunk": ("collective.chunk", chunk),
+        "chunk": ("collective.chunk", sized(chunk) if spelling is ARGUMENTS else chunk),
         "inflight": ("collective.inflight", inflight),
         "padding": ("collective.padding", padding),
         "fold": ("fold", fold),
@@ -304,13 +324,55 @@ def named_endpoint(name: str) -> dict[str, Plain]:
     return dict(profiles.ENDPOINTS.get(name, {"kind": name}))
 
 
+def plain_arguments(function: Callable[P, T]) -> Callable[P, T]:
+    """A function of programs whose arguments may hold numbers and arrays of NumPy, as numbers and lists of Python."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        positional: Any = (_plain(value) for value in args)
+        named: Any = {name: _plain(value) for name, value in kwargs.items()}
+        return function(*positional, **named)
+
+    return called
+
+
+def _plain(value: object, levels: int = 2) -> object:
+    """The value of an argument without NumPy; lists within lists, such as groups, are the deepest that one has."""
+    if value is None or isinstance(value, str | int | float):
+        return value
+    from syncline import document
+
+    if isinstance(value, list | tuple) and levels:
+        items = [_plain(item, levels - 1) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    return document.plain_value(value)
+
+
 def not_text(**given: object) -> list[Problem]:
-    """What is wrong with arguments that have to be text or a path, whatever a program gives."""
+    """What is wrong with arguments that have to be text, whatever a program gives."""
     return [
         ARGUMENTS.problem(name, type(value).__name__, "this is not text")
         for name, value in given.items()
-        if not isinstance(value, str | PurePath | None)
+        if not isinstance(value, str | None)
     ]
+
+
+def not_flags(**given: object) -> list[Problem]:
+    """What is wrong with arguments that have to be true or false."""
+    return [
+        ARGUMENTS.problem(name, value, "this is neither true nor false", "True, False")
+        for name, value in given.items()
+        if not isinstance(value, bool)
+    ]
+
+
+def names(problems: list[Problem], argument: str, given: object) -> list[str]:
+    """Names that are given, one or several; what is wrong with them is added to `problems`."""
+    several = [given] if isinstance(given, str) else given
+    if not isinstance(several, Sequence) or not all(isinstance(name, str) for name in several):
+        problems.append(ARGUMENTS.problem(argument, given, "these are no names", "a name, or a list of names"))
+        return []
+    return list(several)
 
 
 @overload
@@ -319,6 +381,10 @@ def sized(given: str | int) -> str: ...
 
 @overload
 def sized(given: str | int | None) -> str | None: ...
+
+
+@overload
+def sized(given: object) -> object: ...
 
 
 def sized(given: Any) -> Any:
@@ -332,11 +398,34 @@ def no_text(**given: object) -> list[Problem]:
     return [*missing, *not_text(**given)]
 
 
-def listed(given: str | Sequence[int | str] | None, unit: str = "") -> str | None:
-    """A list of numbers as the text that a command reads, `0,1,4`; numbers have the `unit`."""
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a list of numbers is of."""
+
+    message: str
+    """What is said of anything else."""
+    accepted: str
+    unit: str = ""
+    """That of numbers; text has its own."""
+    alone: bool = False
+    """Whether one number stands for the list of it."""
+
+
+GPUS: Final = Listed("these are no GPUs", 'numbers of GPUs, [0, 1, 4] or "0-1,4"')
+
+
+def listed(problems: list[Problem], argument: str, given: object, of: Listed) -> str | None:
+    """A list of numbers as the text that a command reads, `0,1,4`; what is wrong with it is added to `problems`."""
     if given is None or isinstance(given, str):
         return given
-    return ",".join(f"{item}{unit}" if isinstance(item, int) else str(item) for item in given)
+    several = [given] if of.alone and isinstance(given, int) else given
+    if isinstance(several, Iterable) and not isinstance(several, bytes | Mapping):
+        items = list(islice(several, MOST_LISTED + 1))
+        if len(items) <= MOST_LISTED and all(isinstance(i, int | str) and not isinstance(i, bool) for i in items):
+            return ",".join(f"{item}{of.unit}" if isinstance(item, int) else item for item in items)
+    shown_as = given if isinstance(given, int | float) else type(given).__name__
+    problems.append(ARGUMENTS.problem(argument, shown_as, of.message, of.accepted))
+    return None
 
 
 def elsewhere(error: InputError, place: str, field: str) -> InputError:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from syncline.api import arguments, bench_execute, display, tables
-from syncline.api.arguments import ARGUMENTS, FLAGS
+from syncline.api import arguments, bench_execute, display, files, tables
+from syncline.api.arguments import ARGUMENTS, FLAGS, Listed
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, watch_of
 from syncline.api.systems import Entry
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 DEFAULT_SIZES: Final = "1KiB:8GiB:x2"
 ALGORITHMS: Final = ("auto", "ring", "tree", "nvls", "packed-trees")
+SIZES: Final = Listed("these are no sizes", 'a range such as "1KiB:8GiB:x2", or a list of sizes', "B", alone=True)
 SHOWN: Final = 40
 """Rows that a notebook shows."""
 
@@ -287,11 +288,12 @@ class Bench(Documented):
         return int(self.document["ranks"])
 
 
+@arguments.plain_arguments
 def bench(
     kind: str,
     machine: str | None = None,
     *,
-    sizes: str | Sequence[int | str] | None = None,
+    sizes: str | int | Sequence[int | str] | None = None,
     gpus: str | Sequence[int] | None = None,
     algorithm: str = "auto",
     software: AnyPath | None = None,
@@ -305,10 +307,11 @@ def bench(
     """Predicts the table that nccl-tests would print for a collective on a machine (`"dgx-h100(nodes=2)"`).
 
     The times come from a model of NCCL whose constants were fitted to published tables, not from a simulation;
-    docs/validation.md says how well it predicts. `sizes` is a range (`"1KiB:8GiB:x2"`, which is the default) or a list;
-    `gpus` take part, all if not given. `algorithm` is what NCCL has to use: auto, ring, tree or nvls; packed-trees are
-    simulated, of which `progress` hears, and which `cancel` ends. `software` is a class of constants, or a file that
-    [`calibrate`] has written; `small_size_time` is how long 8 bytes take on your system (`"25us"`), if you know it.
+    docs/validation.md says how well it predicts. `sizes` is a range (`"1KiB:8GiB:x2"`, which is the default), a list,
+    or one size; whole numbers are bytes. `gpus` take part, all if not given. `algorithm` is what NCCL has to use: auto,
+    ring, tree or nvls; packed-trees are simulated, of which `progress` hears, and which `cancel` ends. `software` is a
+    class of constants, or a file that [`calibrate`] has written; `small_size_time` is how long 8 bytes take on your
+    system (`"25us"`), if you know it.
 
     With `execute`, Syncline's collective library carries the collective out between `ranks` processes of this host, on
     float32 in its memory, and predictions of the simulator stand beside what was measured.
@@ -316,7 +319,12 @@ def bench(
     Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] where something cannot be carried
     out.
     """
-    problems = arguments.not_text(kind=kind, machine=machine, algorithm=algorithm, small_size_time=small_size_time)
+    problems = arguments.no_text(kind=kind, algorithm=algorithm)
+    problems += arguments.not_text(machine=machine, small_size_time=small_size_time)
+    problems += arguments.not_flags(execute=execute)
+    listed = arguments.listed(problems, "sizes", sizes, SIZES)
+    members = arguments.listed(problems, "gpus", gpus, arguments.GPUS)
+    constants = files.text_of(problems, software, "software", "a class of constants", "its name, or the path of a file")
     token, wrong = arguments.cancellation(cancel)
     if problems + wrong:
         raise InputError([*problems, *wrong])
@@ -324,10 +332,10 @@ def bench(
         asked = Asked(
             kind=kind,
             machine=machine,
-            sizes=arguments.listed(sizes, "B"),
-            gpus=arguments.listed(gpus),
+            sizes=listed,
+            gpus=members,
             algorithm=algorithm,
-            software=None if software is None else str(software),
+            software=constants,
             small_size_time=small_size_time,
             execute=execute,
             ranks=ranks,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,6 +29,7 @@ FAR_OFF: Final = 0.5
 """A point that the fit misses by more is reported."""
 FEW: Final = 0.2
 """The part of all points that may be called outliers; where more are missed, it is the fit that is wrong."""
+SAVED: Final = replace(ARGUMENTS, called=(("out", "path"),))
 SHOWN: Final = 40
 """Rows that a notebook shows."""
 
@@ -92,14 +93,6 @@ def run(asked: Asked) -> tuple[Document, str]:
         document["assumptions"].append(f"the GPUs of the table ({measured.about.get('gpu', 'not named')}) are as good")
     document["cost"] = results.cost(time.monotonic() - began, [])
     return document, constants.render(result)
-
-
-def write(path: Path, text: str) -> None:
-    """Writes the constants. Raises [`InputError`] where that is not possible."""
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise command_line("--out", str(path), f"this cannot be written: {error.strerror}") from None
 
 
 def _document(run: Run, start: Software, selected: Selected, seed: int, *, explicit: bool) -> Document:
@@ -245,12 +238,18 @@ class Calibration(Documented):
         return found
 
     def save(self, path: AnyPath) -> Path:
-        """Writes the constants into a file, which `software` of [`bench`] takes, and returns its path."""
-        with arguments.spelled(ARGUMENTS):
-            write(Path(path), self.text)
-        return Path(path)
+        """Writes the constants into a file, which `software` of [`bench`] takes, and returns its path. Raises
+        [`InputError`] if it cannot be written, or is something else that exists.
+        """
+        from syncline import outputs
+
+        to = Path(files.path_of(path, "path", "a file", "the path of a file"))
+        with arguments.spelled(SAVED):
+            outputs.write(to, self.text, outputs.SOFTWARE)
+        return to
 
 
+@arguments.plain_arguments
 def calibrate(
     table: AnyPath,
     machine: str,
@@ -272,7 +271,9 @@ def calibrate(
     Raises [`InputError`] with everything that is wrong, [`CancelledError`] when `cancel` is called.
     """
     token, problems = arguments.cancellation(cancel)
-    problems += arguments.not_text(machine=machine, collective=collective, column=column)
+    problems += [*arguments.no_text(machine=machine, column=column), *arguments.not_text(collective=collective)]
+    problems += arguments.not_flags(force=force)
+    constants = files.text_of(problems, software, "software", "a class of constants", "its name, or the path of a file")
     given = arguments.collected(problems, lambda: files.path_of(table, "table", "a table", "the path of a file"))
     if problems or given is None:
         raise InputError(problems)
@@ -281,7 +282,7 @@ def calibrate(
         machine=machine,
         collective=collective,
         column=column,
-        software=None if software is None else str(software),
+        software=constants,
         force=force,
         seed=seed,
         cancel=token,

@@ -100,6 +100,7 @@ class Collective(Entry):
         return display.table(caption, headings, [row]) + display.paragraphs(self.warnings)
 
 
+@arguments.plain_arguments
 def collective(
     kind: str,
     size: str | int,

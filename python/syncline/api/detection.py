@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from syncline.api import arguments, display
+from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS
+from syncline.errors import InputError
 
 if TYPE_CHECKING:
     from syncline.api.files import AnyPath
@@ -68,6 +68,7 @@ class Detection:
         return str(self.document["content"])
 
 
+@arguments.plain_arguments
 def detect(
     gpus: str | Sequence[int] | None = None,
     *,
@@ -86,6 +87,14 @@ def detect(
     from syncline.fabric.detected import Places
     from syncline.fabric.detected import detect as detected
 
-    file = os.environ.get("NCCL_TOPO_FILE") if nccl_file is None else str(nccl_file)
+    problems = arguments.no_text(nvidia_smi=nvidia_smi)
+    members = arguments.listed(problems, "gpus", gpus, arguments.GPUS)
+    topology = files.text_of(problems, nccl_file, "nccl_file")
+    if sys_root is None:
+        problems.append(ARGUMENTS.problem("sys_root", None, "no folder is given", "/sys, or a copy of it"))
+    root = files.place_of(problems, sys_root, "sys_root", "a folder")
+    if problems or root is None:
+        raise InputError(problems)
+    file = os.environ.get("NCCL_TOPO_FILE") if topology is None else topology
     with arguments.spelled(ARGUMENTS):
-        return Detection(document(detected(arguments.listed(gpus), Places(file, nvidia_smi, Path(sys_root)))))
+        return Detection(document(detected(members, Places(file, nvidia_smi, root))))

@@ -101,6 +101,7 @@ class Difference:
         return differences.build(self.document)
 
 
+@arguments.plain_arguments
 def diff(
     a: Explainable,
     b: Explainable,
@@ -122,8 +123,10 @@ def diff(
     Raises [`InputError`] with everything that is wrong, also where no two systems match, [`SimulationFailedError`] if a
     simulation fails, [`CancelledError`] when `cancel` is called.
     """
-    names = [system] if isinstance(system, str) else list(system or ())
     settings = arguments.of_program(changes=set, seed=seed, threads=threads, memory_limit=memory_limit, cancel=cancel)
+    problems = list(settings.problems)
+    names = arguments.names(problems, "system", () if system is None else system)
+    settings = replace(settings, problems=tuple(problems))
     wanted = list(_wanted(names))
     began = time.monotonic()
     sides = [a, b]

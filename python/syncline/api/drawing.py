@@ -14,17 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.api import arguments, display, files, tables
-from syncline.api.arguments import ARGUMENTS, Settings
+from syncline.api.arguments import ARGUMENTS, Settings, Spelling
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.tables import Table
-from syncline.errors import CancelledError, InputError
+from syncline.errors import CancelledError, InputError, one_of
 from syncline.report.escape import html_text
 
 if TYPE_CHECKING:
+    from syncline import outputs
     from syncline.api.files import AnyPath
     from syncline.api.simulate import Warn
     from syncline.cancelling import Cancellation
+    from syncline.document import Node
     from syncline.engine import Result
     from syncline.errors import Problem
     from syncline.figures.draw import Drawn
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from syncline.results import Document
     from syncline.runner import Watch
     from syncline.schema.load import Variant
+    from syncline.sweeps.file import Sweep as Described
     from syncline.sweeps.points import Simulation
     from syncline.sweeps.table import Table as Swept
 
@@ -60,7 +63,7 @@ def run(work: Work, *, watch: Watch | None = None, warn: Warn | None = None) -> 
     """Simulates and draws a figure, and writes its files; nothing if it was interrupted or cancelled. Raises
     [`InputError`] with everything that is wrong.
     """
-    from syncline import rundir
+    from syncline import outputs
     from syncline.sweeps.run import on_stderr
 
     began = time.monotonic()
@@ -70,8 +73,7 @@ def run(work: Work, *, watch: Watch | None = None, warn: Warn | None = None) -> 
     panels = work.panels()
     document = _document(work, panels, work.settings.seed)
     written, remarks = _written(work, panels, document)
-    for suffix, content in written.items():
-        rundir.write((work.out / work.described.figure.name).with_suffix(suffix), content)
+    outputs.write_into(work.out, {path.name: (written[path.suffix], kind) for path, kind in work.files()})
     document["cost"] = {"wall_time_s": round(time.monotonic() - began, 6)}
     return Finished(panels, document, written, remarks)
 
@@ -79,8 +81,12 @@ def run(work: Work, *, watch: Watch | None = None, warn: Warn | None = None) -> 
 class Work:
     """The simulations of a figure."""
 
-    def __init__(self, described: FigureFile, out: Path, settings: Settings) -> None:
+    def __init__(
+        self, described: FigureFile, out: Path, settings: Settings, given: Mapping[int, Node] | None = None
+    ) -> None:
         self.described = described
+        self.given = given or {}
+        """Sweeps that are given as values in place of a file, by their places among the sweeps."""
         self.out = out
         self.settings = settings
         self.quiet = True
@@ -94,23 +100,16 @@ class Work:
 
     def prepare(self) -> None:
         """Reads all sweeps and experiments, and makes the directory. Raises [`InputError`]."""
-        from syncline import studies
+        from syncline import outputs
         from syncline.errors import InputError, command_line
         from syncline.figures import closed_form, planned, runs
         from syncline.sweeps import points
-        from syncline.sweeps.file import load
         from syncline.sweeps.progress import Checked
 
         problems: list[Problem] = []
         for i, name in enumerate(self.described.figure.sweeps):
             try:
-                path, label = studies.find_sweep(name, self.described.folder)
-            except InputError as error:
-                problem = error.problems[0]
-                problems.append(self.described.problem(("sweeps", i), problem.message, problem.accepted))
-                continue
-            try:
-                sweep = load(path, label)
+                sweep = self._sweep(i, name)
                 simulations, warnings = points.simulations(
                     sweep,
                     Checked(sweep.points, quiet=self.quiet),
@@ -129,8 +128,45 @@ class Work:
         problems += self.settings.problems
         if wrong := self._directory():
             problems += command_line("--out", str(self.out), wrong, "a directory, or the name of a new one").problems
+        arguments.collected(problems, lambda: outputs.check_all([*self.files(), *self.sweep_files()]))
         if problems:
             raise InputError(problems)
+
+    def files(self) -> list[tuple[Path, outputs.Kind]]:
+        """The files of the figure, and of what kinds they are."""
+        from syncline import outputs
+
+        kinds = {
+            ".svg": outputs.PICTURE,
+            ".png": outputs.PNG,
+            ".pdf": outputs.PDF,
+            ".csv": outputs.FIGURE_NUMBERS,
+            ".html": outputs.PAGE,
+        }
+        place = self.out / self.described.figure.name
+        return [(place.with_suffix(suffix), kind) for suffix, kind in kinds.items()]
+
+    def sweep_files(self) -> list[tuple[Path, outputs.Kind]]:
+        """The tables of its sweeps."""
+        from syncline import outputs
+        from syncline.sweeps.run import is_sweep
+
+        kind = outputs.Kind("the table of a sweep", is_sweep)
+        return [(self.out / f"{name}.parquet", kind) for name, _ in self.sweeps]
+
+    def _sweep(self, place: int, name: str) -> Described:
+        """One of the sweeps. Raises [`InputError`] with everything that is wrong with it."""
+        from syncline import studies
+        from syncline.sweeps.file import load, of_tree
+
+        if place in self.given:
+            return of_tree(self.given[place], LABEL, Path())
+        try:
+            found = studies.find_sweep(name, self.described.folder)
+        except InputError as error:
+            problem = error.problems[0]
+            raise InputError([self.described.problem(("sweeps", place), problem.message, problem.accepted)]) from None
+        return load(*found)
 
     def _directory(self) -> str | None:
         """Makes the directory; says what is wrong with it."""
@@ -360,10 +396,12 @@ class Figure(Documented):
         return tuple(self.document["failed"])
 
 
+@arguments.plain_arguments
 def figure(
     source: AnyPath | Mapping[str, object],
     *,
     out: AnyPath | None = None,
+    paper: str | None = None,
     seed: int = 0,
     threads: int | None = None,
     memory_limit: str | int | None = None,
@@ -373,31 +411,59 @@ def figure(
     """Simulates what a figure shows, and draws it beside the published values.
 
     `source` is the path of a figure file, the name of a packaged one (`"ace/fig11"`), or what a file would say as a
-    mapping. `out` is a directory for the drawing (SVG and PNG), its page and numbers, and the tables and journals of
-    its sweeps: simulations that are in a journal are not run again. Several simulations at once run in processes, as in
-    [`sweep`].
+    mapping, whose `sweeps` may be mappings as well, as in [`sweep`]. `out` is a directory for the drawing (SVG and
+    PNG), its page and numbers, and the tables and journals of its sweeps: simulations that are in a journal are not run
+    again. `paper` makes the figure as wide as a `"column"` of a paper (3.3 inches) or its `"page"` (7 inches), without
+    a title. Several simulations at once run in processes, as in [`sweep`].
 
     Raises [`InputError`] with everything that is wrong, [`CancelledError`] when `cancel` is called.
     """
     settings = arguments.of_program(seed=seed, threads=threads, memory_limit=memory_limit, cancel=cancel)
-    problems = list(settings.problems)
-    described = arguments.collected(problems, lambda: _read(source))
+    problems = [*settings.problems, *paper_problems(paper, ARGUMENTS)]
+    given: dict[int, Node] = {}
+    described = arguments.collected(problems, lambda: _read(source, given))
+    place = files.place_of(problems, out, "out", "a directory")
     settings = replace(settings, problems=tuple(problems))
     if described is None:
         raise InputError(problems)
     watch, warn = watch_of(progress), warn_of(progress)
     with tempfile.TemporaryDirectory(prefix="syncline-") as folder, arguments.spelled(ARGUMENTS):
-        finished = run(Work(described, Path(folder if out is None else out), settings), watch=watch, warn=warn)
+        work = Work(on_paper(described, paper), place or Path(folder), settings, given)
+        finished = run(work, watch=watch, warn=warn)
     if finished is None:
         raise CancelledError("the figure was cancelled") if cancel and cancel.cancelled else KeyboardInterrupt
     return Figure(finished)
 
 
-def _read(source: object) -> FigureFile:
-    from syncline import studies
+def paper_problems(paper: object, spelling: Spelling) -> list[Problem]:
+    """What is wrong with the width of a figure that is asked for."""
+    from syncline.figures.file import PAPER
+
+    if paper is None or (isinstance(paper, str) and paper in PAPER):
+        return []
+    return [spelling.problem("paper", paper, "there is no such width", one_of(PAPER))]
+
+
+def on_paper(described: FigureFile, paper: str | None) -> FigureFile:
+    """A figure as wide as a column or a page of a paper; without either as its file says."""
+    if paper is None:
+        return described
+    return replace(described, figure=described.figure.model_copy(update={"paper": paper}))
+
+
+def _read(source: object, given: dict[int, Node]) -> FigureFile:
+    """The figure, whose sweeps that are values are put into `given`."""
+    from syncline import document, studies
     from syncline.figures import file
 
     if isinstance(source, Mapping):
-        return file.of_tree(files.tree_of(source, LABEL), LABEL, Path())
-    given = files.path_of(source, "source", "a figure", ACCEPTED)
-    return file.load(*files.found(studies.find_figure, given, "source"))
+        root = files.tree_of(source, LABEL)
+        sweeps = root.entries.get("sweeps") if isinstance(root, document.Mapping) else None
+        items = sweeps.items if isinstance(sweeps, document.Sequence) else []
+        for at, sweep in enumerate(items):
+            if isinstance(sweep, document.Mapping):
+                given[at] = sweep
+                items[at] = document.Scalar(f"sweep {at}", sweep.origin)  # where a file has a name
+        return file.of_tree(root, LABEL, Path())
+    path = files.path_of(source, "source", "a figure", ACCEPTED)
+    return file.load(*files.found(studies.find_figure, path, "source"))

@@ -677,7 +677,10 @@ class PacketNetwork(TypedDict, total=False):
     packet: str
     """Payload of a packet."""
     buffer: str
-    """Input buffer of a link, as a size; `auto` is twice the bandwidth-delay product of the link."""
+    """Input buffer of a link, as a size; `auto` is twice the bandwidth-delay product of the link. It has a slot for
+    each packet that fits, and a short packet takes one like a full one: messages of a few bytes fill it as
+    fast.
+    """
     deadlock_rule: Literal["bubble", "dateline", "none"]
     """How rings are kept free of deadlock; `none` shows what happens without a rule."""
     mode: Literal["trains", "reference"]
@@ -928,15 +931,19 @@ class Training(TypedDict, total=False):
     others.
     """
     barrier: bool
-    """Whether an iteration ends when all gradients are reduced, as where one step of an optimiser updates all
-    weights (PyTorch); `false` lets each layer's next forward pass wait for its own gradients only.
+    """Whether an iteration ends with one step of an optimiser that updates all weights when all gradients are
+    reduced (PyTorch); `false` lets each layer's next forward pass wait for its own gradients only, and the
+    layer's weights are updated then.
     """
     tail: Literal["stop", "drain"] | None
-    """What happens to what is in flight when compute ends: `stop` ends the run, `drain` waits for it; by default a
-    run stops, but graphs of files and models with `workload.global_batch` are run to their last node.
+    """What happens to what is in flight when back-propagation ends for the last time: `stop` ends the run, `drain`
+    waits for it, and weights are updated by it; by default a run stops, but graphs of files and models with
+    `workload.global_batch` are run to their last node.
     """
     update: bool
-    """Whether weight updates cost compute time."""
+    """Whether weight updates cost compute time: those of stochastic gradient descent with momentum, or of the
+    optimiser in `parallel` for a model with `workload.global_batch`.
+    """
     background_embedding: bool
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background:
     beside the training loop, on resources that are taken from compute.

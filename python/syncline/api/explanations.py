@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -133,6 +133,7 @@ def _system(entry: Mapping[str, object]) -> SystemExplanation:
     )
 
 
+@arguments.plain_arguments
 def explain(
     source: Explainable,
     *,
@@ -155,8 +156,10 @@ def explain(
     Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if the simulation itself fails,
     [`CancelledError`] when `cancel` is called. An interrupt is raised again as `KeyboardInterrupt`.
     """
-    names = [system] if isinstance(system, str) else list(system or ())
     settings = arguments.of_program(changes=set, seed=seed, threads=threads, memory_limit=memory_limit, cancel=cancel)
+    problems = [*settings.problems, *arguments.not_flags(what_if=what_if)]
+    names = arguments.names(problems, "system", () if system is None else system)
+    settings = replace(settings, problems=tuple(problems))
     watch, warn = watch_of(progress), warn_of(progress)
     subject = subject_of(source, settings, names, ARGUMENTS, watch=watch, warn=warn)
     explained = explaining.explain(subject, what_if=what_if, watch=watch, warn=warn)

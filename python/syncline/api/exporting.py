@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import outputs
 from syncline.api import arguments, display, files, single
 from syncline.api.arguments import ARGUMENTS, FLAGS, Settings, Spelling
 from syncline.api.documented import Documented
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("plan", "msccl-xml", "mscclpp-json")
 PLAN, MSCCL, MSCCLPP = FORMATS
+KINDS: Final = {PLAN: outputs.PLAN, MSCCL: outputs.MSCCL_XML, MSCCLPP: outputs.MSCCLPP_JSON}
+"""What files of the formats are."""
 NO_SIZE: Final = "1MiB"
 """The size of what is exported where nothing depends on it."""
 IN_SWITCH: Final = "in-switch"
@@ -164,14 +167,15 @@ class Export(Documented):
 
     def save(self, path: AnyPath) -> Path:
         """Writes the text into a file, which `plan` of [`collective`] takes, and returns its path. Raises
-        [`InputError`] if it cannot be written.
+        [`InputError`] if it cannot be written, or is something else that exists.
         """
         to = Path(files.path_of(path, "path", "a file", "the path of a file"))
         with arguments.spelled(replace(ARGUMENTS, called=(("out", "path"),))):
-            _write(to, self.text)
+            outputs.write(to, self.text, KINDS[self.format])
         return to
 
 
+@arguments.plain_arguments
 def export(
     kind: str,
     *,
@@ -210,7 +214,7 @@ def export(
     settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, cancel=cancel)
     problems = list(settings.problems)
     size = arguments.sized(size)
-    problems += arguments.not_text(algorithm=algorithm, size=size, format=format)
+    problems += [*arguments.not_text(algorithm=algorithm, size=size), *arguments.no_text(format=format)]
     problems += _not_counts(ranks, instances)
     problems += [ARGUMENTS.problem("algorithm", None, "no algorithm is given", "its name")] if algorithm is None else []
     given = (
@@ -262,8 +266,10 @@ def write(
     began = time.monotonic()
     named = (described.topology, described.machine, described.topology_file)
     fabric = next((of for of in named if of is not None), None)
+    asked_for = {"size": asked.size, "topology": described.topology, "endpoint": described.endpoint}
     described = replace(
         described,
+        assumed=frozenset(name for name, value in asked_for.items() if value is None),
         topology=described.topology if asked.ranks is None or fabric is not None else asked.fabric(),
         endpoint=described.endpoint or ("switch-offload" if asked.algorithm == IN_SWITCH else None),
     )
@@ -296,21 +302,10 @@ def write(
     }
     text = writers[asked.format](form)
     if out is not None:
-        _write(out, text)
+        outputs.write(out, text, KINDS[asked.format])
     what = {PLAN: {"plan": form}, MSCCL: {"xml": text}, MSCCLPP: {"text": text}}[asked.format]
     said = {"format": _FORMAL.get(asked.format, asked.format), **what}
     return Exported(variant, text, form, _document(variant, warnings, assumed, out, said, began))
-
-
-def _write(path: Path, text: str) -> None:
-    from syncline import rundir
-    from syncline.errors import command_line
-
-    try:
-        rundir.write(path, text)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--out", str(path), f"this cannot be written: {reason}") from None
 
 
 def written(variant: Variant, *, instances: int | None, spelling: Spelling = FLAGS) -> dict[str, Any]:

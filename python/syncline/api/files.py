@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from syncline import document, inputs, parquet
-from syncline.api.arguments import ARGUMENTS, Spelling, elsewhere, respelled
+from syncline import document, inputs, outputs, parquet
+from syncline.api.arguments import ARGUMENTS, Spelling, collected, elsewhere, respelled
 from syncline.document import Origin
 from syncline.errors import InputError, Problem, one_of
 
@@ -41,10 +41,27 @@ def path_of(source: object, argument: str, what: str, accepted: str) -> str:
     if not isinstance(source, str | os.PathLike) or isinstance(given := os.fspath(source), bytes):
         message = f"{what} cannot be given as {type(source).__name__}"
         raise InputError([ARGUMENTS.problem(argument, None, message, accepted)])
+    if not given:
+        raise InputError([ARGUMENTS.problem(argument, None, "this is empty", accepted)])
     if inputs.given(given) == inputs.STANDARD_INPUT:
         message = "standard input is read by the command line only"
         raise InputError([ARGUMENTS.problem(argument, given, message, accepted)])
     return given
+
+
+def text_of(
+    problems: list[Problem], given: object, argument: str, what: str = "a file", accepted: str | None = None
+) -> str | None:
+    """The path of a file or a folder as it is given, if it is; what is wrong with it is added to `problems`."""
+    if given is None:
+        return None
+    return collected(problems, lambda: path_of(given, argument, what, accepted or f"the path of {what}"))
+
+
+def place_of(problems: list[Problem], given: object, argument: str, what: str = "a file") -> Path | None:
+    """The same as a path."""
+    text = text_of(problems, given, argument, what)
+    return None if text is None else Path(text)
 
 
 def found(find: Callable[[str], tuple[Path, str]], given: str, argument: str) -> tuple[Path, str]:
@@ -63,9 +80,10 @@ def output_problems(
     is_ours: Callable[[Path], bool],
     what: str,
     has_journal: bool = True,
+    pages: Sequence[str] = (),
 ) -> list[Problem]:
-    """What is wrong with a table that is to be written, and its journal, before anything is read; `is_ours` says of a
-    file whether it is `what` is written, which alone is replaced.
+    """What is wrong with a table that is to be written, its journal, and pages beside it with other suffixes, before
+    anything is read; `is_ours` says of a file whether it is `what` is written, which alone is replaced.
     """
     from syncline.sweeps import journal
 
@@ -91,8 +109,10 @@ def output_problems(
             return wrong("the directory of this file does not exist")
         if not os.access(out.parent, os.W_OK | os.X_OK):
             return wrong("the directory of this file cannot be written to")
-        if out.exists() and not is_ours(out):
-            return wrong(f"this file exists and is not {what}", f"a new file, or {what}")
+        beside = [(out.with_suffix(suffix), outputs.PAGE) for suffix in pages]
+        for path, kind in [(out, outputs.Kind(what, is_ours)), *beside]:
+            if (refused := outputs.refusal(path, kind)) is not None:
+                return [spelling.problem("out", str(path), *refused)]
         if has_journal:
             journal.check(journal.beside(out), resume=resume)
     except InputError as error:

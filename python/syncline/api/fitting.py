@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import cancelling
@@ -80,9 +81,16 @@ class Fit(Documented):
             variant["name"]: tables.of_entries(variant["name"], variant["rows"]) for variant in document["variants"]
         }
         """By variant, a row for each division: its degrees, `fits`, and the terms of its memory in bytes."""
+        self.table: Table = tables.of_entries(
+            "fit", [{"variant": variant["name"], **row} for variant in document["variants"] for row in variant["rows"]]
+        )
+        """The same of all variants, which the column `variant` names."""
 
     def __repr__(self) -> str:
-        return f"<Fit {self.document['name']}: {one_of(f'{n} of {self.candidates[n]}' for n in self.fitting)}>"
+        found = self.fitting
+        counts = {name: f"{found[name]} of {of} divisions" for name, of in self.candidates.items()}
+        each = counts.values() if len(counts) == 1 else [f"{name} {count}" for name, count in counts.items()]
+        return f"<Fit {self.document['name']}: {one_of(each)} fit>"
 
     def _repr_html_(self) -> str:
         text = ""
@@ -104,6 +112,7 @@ class Fit(Documented):
         return {variant["name"]: variant["fitting"] for variant in self.document["variants"]}
 
 
+@arguments.plain_arguments
 def fit(
     source: Source,
     *,
@@ -120,6 +129,7 @@ def fit(
     Raises [`InputError`] with everything that is wrong, [`CancelledError`] when `cancel` is called.
     """
     settings = arguments.of_program(changes=set, cancel=cancel)
+    settings = replace(settings, problems=(*settings.problems, *arguments.not_flags(every=every)))
     study = settings.loaded(lambda overrides, forced: sources.read(source, overrides, forced))
     cancelling.check(cancel)
     return Fit(run(study, every=every))

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
-from syncline import cancelling
+from syncline import cancelling, outputs
 from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS
 from syncline.api.documented import Documented
@@ -147,10 +147,11 @@ class Finished:
 
 
 def out_problems(out: Path) -> list[Problem]:
-    """What is wrong with the name of a table."""
-    if out.suffix == SUFFIX:
-        return []
-    return list(command_line("--out", str(out), "measurements are written as CSV", f"FILE{SUFFIX}").problems)
+    """What is wrong with the name of a table, or with what is there."""
+    if out.suffix != SUFFIX:
+        return list(command_line("--out", str(out), "measurements are written as CSV", f"FILE{SUFFIX}").problems)
+    wrong = outputs.refusal(out, outputs.KERNELS)
+    return [] if wrong is None else list(command_line("--out", str(out), *wrong).problems)
 
 
 def wanted(asked: Asked) -> Wanted:
@@ -205,7 +206,7 @@ def run(asked: Asked, found: Wanted, observer: Observer | None = None) -> Finish
             table = Rows(file, device.name, device.torch)
             rows = kernels.measure(on, found.kernels, table, asked.seconds, observer)
     except OSError as error:
-        raise _unwritable("--out", asked.out, error) from None
+        raise outputs.unwritten(Path(str(asked.out)), error) from None
     about = {} if asked.out is None else {"table": str(asked.out)}
     about |= {"device": device.name, "torch": device.torch}
     return Finished(found, tuple(rows), device, document(found, rows, about))
@@ -253,26 +254,14 @@ def write_shapes(path: Path, asked: Asked, found: Wanted) -> None:
     """Writes down what is to be measured. Raises [`InputError`] where it cannot be written."""
     from syncline.measurements.shapes import dumps
 
-    _write("--shapes", path, dumps(found.kernels, asked.source))
-
-
-def _write(flag: str, path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise _unwritable(flag, path, error) from None
+    outputs.write(path, dumps(found.kernels, asked.source), outputs.SHAPES, "--shapes")
 
 
 def _opened(path: Path) -> TextIO:
     try:
         return path.open("w", encoding="utf-8", newline="")
     except ValueError as error:  # zeros in the name
-        raise _unwritable("--out", path, error) from None
-
-
-def _unwritable(flag: str, path: Path | None, error: OSError | ValueError) -> InputError:
-    reason = getattr(error, "strerror", None) or error
-    return command_line(flag, str(path), f"this cannot be written: {reason}")
+        raise outputs.unwritten(path, error) from None
 
 
 class Measurement(Documented):
@@ -335,7 +324,7 @@ class Measurement(Documented):
                 problems += command_line("--out", str(found), "nothing was measured", "a measurement").problems
             if problems or self._device is None:
                 raise InputError(problems)
-            _write("--out", found, _text(self.measured, self._device))
+            outputs.write(found, _text(self.measured, self._device), outputs.KERNELS)
         return found
 
 
@@ -376,6 +365,7 @@ def _about(name: str) -> dict[str, str]:
     return {key: value for key, value in about.items() if value is not None}
 
 
+@arguments.plain_arguments
 def measure(
     models: AnyPath | Mapping[str, object] | Sequence[AnyPath | Mapping[str, object]] = (),
     *,
@@ -411,11 +401,10 @@ def measure(
     problems = arguments.common_problems(ARGUMENTS, seed=seed)
     problems += [*arguments.no_text(device=device, precision=precision), *arguments.not_text(grid=grid)]
     problems += _no_numbers(micro_batch=micro_batch, sequence=sequence, tensor=tensor, seconds=seconds)
-    if not isinstance(launch, bool):
-        problems.append(ARGUMENTS.problem("launch", launch, "this is neither true nor false", "True, False"))
+    problems += arguments.not_flags(launch=launch)
     token, wrong = arguments.cancellation(cancel)
     problems += wrong
-    table, written = (_path(given, name, problems) for given, name in ((out, "out"), (shapes, "shapes")))
+    table, written = (files.place_of(problems, given, name) for given, name in ((out, "out"), (shapes, "shapes")))
     described = _models(models, problems)
     if problems:
         raise InputError(problems)
@@ -478,14 +467,6 @@ def _no_numbers(**given: object) -> list[Problem]:
         elif value is None and name in ("micro_batch", "tensor"):
             found.append(ARGUMENTS.problem(name, None, "this is not a whole number"))
     return found
-
-
-def _path(given: object, name: str, problems: list[Problem]) -> Path | None:
-    """A path that is given; what is wrong with it is added to `problems`."""
-    if given is None:
-        return None
-    found = arguments.collected(problems, lambda: files.path_of(given, name, "a file", "the path of a file"))
-    return None if found is None else Path(found)
 
 
 def _models(given: object, problems: list[Problem]) -> list[str | ModelFile]:

@@ -163,6 +163,7 @@ def _rows(finding: Finding) -> list[dict[str, Any]]:
     ]
 
 
+@arguments.plain_arguments
 def reproduce(
     claims: str | Sequence[str] = (),
     *,
@@ -188,17 +189,13 @@ def reproduce(
     """
     settings = arguments.of_program(seed=seed, threads=threads, memory_limit=memory_limit, cancel=cancel)
     problems = list(settings.problems)
-    names = [*_names(claims, "claims", problems), *_sources(sources, problems)]
-    if not isinstance(experiments, bool):
-        problems.append(ARGUMENTS.problem("experiments", experiments, "this is neither true nor false", "True, False"))
-    folder = None
-    if keep is not None:
-        folder = arguments.collected(problems, lambda: files.path_of(keep, "keep", "a folder", "the path of a folder"))
+    names = [*arguments.names(problems, "claims", claims), *_sources(sources, problems)]
+    problems += arguments.not_flags(experiments=experiments)
+    kept = files.place_of(problems, keep, "keep", "a folder")
     with arguments.spelled(RENAMED):
         asked = arguments.collected(problems, lambda: select(names, experiments=experiments is True))
         if problems or asked is None:
             raise InputError(problems)
-        kept = None if folder is None else Path(folder)
         watch, warn = watch_of(progress), warn_of(progress)
         reproduced = run(
             asked,
@@ -213,20 +210,11 @@ def reproduce(
     return Reproduction(reproduced)
 
 
-def _names(given: object, argument: str, problems: list[Problem]) -> list[str]:
-    """Names that are given, one or several; what is wrong with them is added to `problems`."""
-    several = [given] if isinstance(given, str) else given
-    if not isinstance(several, Sequence) or not all(isinstance(name, str) for name in several):
-        problems.append(ARGUMENTS.problem(argument, given, "these are no names", "a name, or a list of names"))
-        return []
-    return list(several)
-
-
 def _sources(given: object, problems: list[Problem]) -> list[str]:
     from syncline.errors import did_you_mean, one_of
     from syncline.reproduction.sources import SOURCES
 
-    names = _names(given, "sources", problems)
+    names = arguments.names(problems, "sources", given)
     for name in names:
         if name not in SOURCES:
             message = f"no source is called this{did_you_mean(name, SOURCES)}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from syncline import rundir
-from syncline.api import display
+from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS, FLAGS, Spelling
 from syncline.api.systems import System
 from syncline.api.tables import Tables
@@ -148,6 +148,8 @@ class Run:
         `baseline` is the system that speed-ups are against, if not that of the run. Raises [`InputError`] if there is
         no such system.
         """
+        if problems := arguments.not_text(baseline=baseline):
+            raise InputError(problems)
         return page(self, baseline, ARGUMENTS)
 
     def save(self, directory: str | os.PathLike[str]) -> Path:
@@ -156,7 +158,7 @@ class Run:
         The directory is made, or it is empty or that of another run, whose files are replaced. Raises [`InputError`]
         if it is something else, or if this run was read from files, which can be copied as they are.
         """
-        path = Path(directory)
+        path = Path(files.path_of(directory, "directory", "a directory", "the path of a directory"))
         if self._finished is None:
             message = f"this run was read from {self.directory}, which is what would be written"
             raise InputError([ARGUMENTS.problem("directory", path, message, "a copy of that directory")])
@@ -189,8 +191,9 @@ def read(directory: str | os.PathLike[str]) -> Run:
     All numbers and tables are those of the run, except for captured frames, which are files of their own. Raises
     [`InputError`] with every file and field that is not what a run writes.
     """
+    path = Path(files.path_of(directory, "directory", "a run", "the path of a directory"))
     with of_directory("directory"):
-        return read_directory(Path(directory))
+        return read_directory(path)
 
 
 def read_directory(directory: Path) -> Run:

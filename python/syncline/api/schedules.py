@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline import inputs
-from syncline.api import arguments, display
+from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS, FLAGS, Spelling
 from syncline.errors import InputError, Problem
 
@@ -91,6 +90,7 @@ class Verification:
         return counts
 
 
+@arguments.plain_arguments
 def verify(
     plan: str | os.PathLike[str], *, root: int | None = None, buffering: str | int | None = None
 ) -> Verification:
@@ -103,13 +103,7 @@ def verify(
     A schedule is correct if every contribution arrives exactly once where it has to, whatever the timing. A wrong one
     is a result, not an error: `if syncline.verify("ring.xml"): ...`. Raises [`InputError`] if the file is no schedule.
     """
-    if not isinstance(plan, str | os.PathLike):
-        message = f"a schedule cannot be given as {type(plan).__name__}"
-        raise InputError([ARGUMENTS.problem("plan", None, message, "the path of a file")])
-    path = Path(plan)
-    if inputs.given(path) == inputs.STANDARD_INPUT:
-        message = "standard input is read by the command line only"
-        raise InputError([ARGUMENTS.problem("plan", path, message, "the path of a file")])
+    path = Path(files.path_of(plan, "plan", "a schedule", "the path of a file"))
     text = str(buffering) if isinstance(buffering, int) and not isinstance(buffering, bool) else buffering
     return Verification(look(path, root, text, ARGUMENTS))
 

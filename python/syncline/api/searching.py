@@ -54,6 +54,7 @@ class Output:
             resume=self.resume,
             is_ours=table.is_search,
             what="the table of a search",
+            pages=(".html",),
         )
         return replace(settings, problems=(*settings.problems, *problems))
 
@@ -92,7 +93,7 @@ def run(
 
     began = time.monotonic()
     settings = output.settings(settings)
-    problems = list(settings.problems)
+    problems = [*settings.problems, *settings.given_twice()]
     described = arguments.collected(problems, lambda: read(settings.overrides))
     if problems or described is None:
         raise InputError(problems)
@@ -132,10 +133,10 @@ def run(
 
 
 def _page(out: Path, rows: Sequence[Row], about: Row) -> None:
-    from syncline import rundir
+    from syncline import outputs
     from syncline.report import search as page
 
-    rundir.write(out.with_suffix(".html"), page.build(rows, about))
+    outputs.write(out.with_suffix(".html"), page.build(rows, about), outputs.PAGE)
 
 
 def _document(found: Found, rows: Sequence[Row]) -> dict[str, Any]:
@@ -210,6 +211,7 @@ class Search(Documented):
         return int(self.document["open"])
 
 
+@arguments.plain_arguments
 def search(
     source: AnyPath | Mapping[str, object] | Experiment,
     *,
@@ -232,7 +234,9 @@ def search(
     Raises [`InputError`] with everything that is wrong, [`CancelledError`] when `cancel` is called.
     """
     settings = arguments.of_program(changes=set, threads=threads, memory_limit=memory_limit, cancel=cancel)
-    output = Output(None if out is None else Path(out), resume, ARGUMENTS)
+    problems = [*settings.problems, *arguments.not_flags(resume=resume)]
+    output = Output(files.place_of(problems, out, "out"), resume, ARGUMENTS)
+    settings = replace(settings, problems=tuple(problems))
 
     def read(overrides: Sequence[Override]) -> Described:
         return _read(source, overrides)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
@@ -41,6 +41,26 @@ TEXTS = (
     "fold",
 )
 """What has to be text, whatever a program gives."""
+FIELDS: Final = {
+    "kind": "workload.collective",
+    "size": "workload.size",
+    "root": "workload.root",
+    "topology": "topology",
+    "machine": "topology",
+    "topology_file": "topology",
+    "gpus": "gpus",
+    "groups": "groups",
+    "endpoint": "endpoint.kind",
+    "backend": "network.backend",
+    "algorithm": "collective.algorithm",
+    "plan": "collective.plan",
+    "padding": "collective.padding",
+    "chunk": "collective.chunk",
+    "slices": "collective.slices",
+    "inflight": "collective.inflight",
+    "fold": "fold",
+}
+"""The fields of an experiment that flags stand for."""
 SIZES: Final = "a size with a unit, such as 64MB, or a whole number of bytes"
 
 
@@ -69,6 +89,22 @@ class Single:
     """What names a fabric."""
     spelling: Spelling = FLAGS
     """How all of this is written."""
+    assumed: frozenset[str] = frozenset()
+    """What nobody has asked for."""
+
+    def given(self) -> list[Override]:
+        """The fields that are given, each by the flag that stands for it."""
+        from syncline.document import Origin, Scalar
+        from syncline.schema.merge import Override
+
+        found: dict[str, Override] = {}
+        for name, path in FIELDS.items():
+            value = getattr(self, name)
+            if name not in self.assumed and value is not None and (name != "groups" or value):
+                written = "group" if name == "groups" and self.spelling is FLAGS else name
+                place = Origin(self.spelling.place, None, self.spelling.name(written))
+                found.setdefault(path, Override(tuple(path.split(".")), Scalar(None, place)))
+        return list(found.values())
 
     def problems(self) -> list[Problem]:
         """What is wrong with how the fabric and the algorithm are named."""
@@ -122,12 +158,15 @@ def load(asked: Single, settings: Settings) -> tuple[Study, list[str]]:
     from syncline import collective_names
     from syncline.document import Scalar
     from syncline.schema import load as experiments
+    from syncline.schema import merge
 
     if isinstance(asked.kind, str):
         asked = replace(asked, kind=collective_names.settled(asked.kind))
     wrong = asked.problems()
     if any(not isinstance(getattr(asked, name), str | PurePath | None) for name in TEXTS):
         raise InputError([*settings.problems, *wrong])
+    changes = [*settings.overrides, *asked.given()]
+    wrong += [*merge.given_twice(changes), *merge.rivals(changes)]
     settings = replace(settings, problems=(*settings.problems, *wrong))
     try:
         tree, filled_in = _tree(asked)
@@ -195,6 +234,8 @@ def _at(tree: Mapping, path: tuple[str, str]) -> Node | None:
 
 def _groups(groups: Any) -> Any:
     """Groups as a file has them: those of flags that are repeated are one text."""
+    if not isinstance(groups, str | Iterable):
+        return groups  # which no file could say
     given = [groups] if isinstance(groups, str) else list(groups)
     return ";".join(given) if all(isinstance(group, str) for group in given) else given
 

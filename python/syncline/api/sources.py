@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from syncline import document, inputs, studies
+from syncline import document, studies
+from syncline.api import files
 from syncline.api.arguments import ARGUMENTS, elsewhere
 from syncline.document import Origin, Scalar
 from syncline.errors import InputError
@@ -48,12 +49,7 @@ def read(source: object, overrides: Sequence[Override], forced: Sequence[Overrid
         if isinstance(root, document.Mapping):
             root.entries.setdefault("name", Scalar(NAME, Origin(LABEL, None, "name")))
         return experiments.load(root, LABEL, Path(), overrides, forced)
-    if not isinstance(source, str | os.PathLike) or isinstance(given := os.fspath(source), bytes):
-        message = f"an experiment cannot be given as {type(source).__name__}"
-        raise InputError([ARGUMENTS.problem("source", None, message, ACCEPTED)])
-    if inputs.given(given) == inputs.STANDARD_INPUT:
-        message = "standard input is read by the command line only"
-        raise InputError([ARGUMENTS.problem("source", given, message, ACCEPTED)])
+    given = files.path_of(source, "source", "an experiment", ACCEPTED)
     try:
         path, label = studies.find(given)
     except InputError as error:

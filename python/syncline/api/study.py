@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from syncline import rundir
-from syncline.api import arguments, display, runs, simulate, sources
+from syncline.api import arguments, display, files, runs, simulate, sources
 from syncline.api.arguments import ARGUMENTS
 from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.errors import CancelledError, InputError, SimulationFailedError
@@ -110,6 +109,7 @@ class Check:
         return tuple(self.document["warnings"])
 
 
+@arguments.plain_arguments
 def load(
     source: Source,
     *,
@@ -148,6 +148,7 @@ def load(
     return Study(settings.loaded(reader(source)))
 
 
+@arguments.plain_arguments
 def check(
     source: Source | Study,
     *,
@@ -182,6 +183,7 @@ def check(
     return Check(simulate.check(reader(source), settings, watch_of(progress)))
 
 
+@arguments.plain_arguments
 def run(
     source: Source | Study,
     *,
@@ -238,17 +240,21 @@ def run(
         forced=forced,
         cancel=cancel,
     )
+    problems = list(settings.problems)
     if errors not in ("raise", "keep"):
-        raise InputError([*settings.problems, ARGUMENTS.problem("errors", errors, "this is not known", "raise, keep")])
+        problems.append(ARGUMENTS.problem("errors", errors, "this is not known", "raise, keep"))
+    place = files.place_of(problems, out, "out", "a directory")
+    if len(problems) > len(settings.problems):
+        raise InputError(problems)
     command = runs.command_of(settings.seed)
 
     def to(study: experiments.Study) -> RunDirectory:
-        assert out is not None
-        return RunDirectory(Path(out), study, command, settings.seed)
+        assert place is not None
+        return RunDirectory(place, study, command, settings.seed)
 
     with runs.of_directory("out"):
         finished = simulate.run(
-            reader(source), settings, None if out is None else to, watch=watch_of(progress), warn=warn_of(progress)
+            reader(source), settings, None if place is None else to, watch=watch_of(progress), warn=warn_of(progress)
         )
     if finished.outcomes.interrupted:
         raise KeyboardInterrupt

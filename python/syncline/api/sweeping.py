@@ -13,7 +13,7 @@ from syncline.api.arguments import ARGUMENTS, FLAGS, Settings, Spelling
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.tables import Table
-from syncline.errors import CancelledError, InputError
+from syncline.errors import CancelledError, InputError, Problem
 from syncline.results import Document
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run(
 
     began = time.monotonic()
     settings = output.settings(settings)
-    found = list(settings.problems)
+    found = [*settings.problems, *settings.given_twice()]
     described = arguments.collected(found, lambda: read([*settings.overrides, *settings.forced]))
     if found or described is None:
         raise InputError(found)
@@ -232,6 +232,7 @@ class Sweep(Documented):
         return tuple(FailedPoint(**each) for each in self.document["failed"])
 
 
+@arguments.plain_arguments
 def sweep(
     source: AnyPath | Mapping[str, object],
     *,
@@ -279,7 +280,9 @@ def sweep(
     settings = arguments.of_program(
         changes=set, seed=seed, threads=threads, memory_limit=memory_limit, forced=forced, cancel=cancel
     )
-    output = Output(None if out is None else Path(out), resume, ARGUMENTS)
+    problems = [*settings.problems, *arguments.not_flags(resume=resume)]
+    output = Output(files.place_of(problems, out, "out"), resume, ARGUMENTS)
+    settings = replace(settings, problems=tuple(problems))
 
     def read(overrides: Sequence[Override]) -> Described:
         return _read(source, overrides)
@@ -293,11 +296,23 @@ def sweep(
     return Sweep(finished)
 
 
+def _refuse_studies(base: object) -> None:
+    """Raises [`InputError`] for a study as the base of a sweep, whose fields are all filled in."""
+    from syncline.api.study import Study
+
+    for each in base if isinstance(base, list | tuple) else [base]:
+        if isinstance(each, Study):
+            message = "a study that has been loaded cannot be varied"
+            accepted = "what it was loaded from: a path, the name of a study, a mapping or an Experiment"
+            raise InputError([Problem(LABEL, None, "base", each.name, message, accepted)])
+
+
 def _read(source: object, overrides: Sequence[Override]) -> Described:
     from syncline import studies
     from syncline.sweeps import file
 
     if isinstance(source, Mapping):
+        _refuse_studies(source.get("base"))
         return file.of_tree(files.tree_of(source, LABEL), LABEL, Path(), overrides)
     given = files.path_of(source, "source", "a sweep", ACCEPTED)
     return file.load(*files.found(studies.find_sweep, given, "source"), overrides)

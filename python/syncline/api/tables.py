@@ -59,13 +59,17 @@ class Table:
         return deprecations.with_old_columns(self._arrow)
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The table as a data frame of pandas, a row of the table in each row.
+        """The table as a data frame of pandas, a row of the table in each row. Its `attrs` have `units` and `meanings`
+        by column, where they are known.
 
         Raises [`ImportError`] where pandas is not installed: Syncline does not need it.
         """
         _needed("pandas", "to_pandas")
         # On this thread alone: the engine's numbers are in memory of Python (see [`parquet.owned`]).
         frame: pandas.DataFrame = self.to_arrow().to_pandas(use_threads=False)
+        about = self.columns
+        for key, word in (("units", "unit"), ("meanings", "meaning")):
+            frame.attrs[key] = {name: said[word] for name, said in about.items() if word in said}
         return frame
 
     def to_polars(self) -> polars.DataFrame:
@@ -120,6 +124,12 @@ class Tables(Mapping[str, Table]):
 
     def __repr__(self) -> str:
         return f"<Tables {', '.join(self._tables)}>"
+
+    def _repr_html_(self) -> str:
+        from syncline.api import display
+
+        rows = [[name, f"{len(table):,}", ", ".join(table.columns)] for name, table in self._tables.items()]
+        return display.table("tables", ["table", "rows", "columns"], rows)
 
 
 def _decoded(metadata: Mapping[bytes, bytes] | None) -> dict[str, str]:

@@ -43,10 +43,12 @@ def write(variant: Variant, npus: Sequence[int] | None, overlay: Sequence[str], 
     """Simulates a variant and writes its timeline, with measured profiles beside its NPUs. Without `npus`, those are
     traced that the experiment names (`output.trace_npus`, NPU 0 if there are none), and those that were measured.
     """
-    from syncline import engine, rundir
+    from syncline import engine, outputs
     from syncline.importers import overlay as overlays
     from syncline.report import timeline, traces
 
+    kind = outputs.TIMELINES[suffix_]
+    outputs.check(path, kind)
     experiment = variant.experiment
     profiles = overlays.read(overlay, experiment.topology.npus) if overlay else {}
     if npus is None:
@@ -58,8 +60,7 @@ def write(variant: Variant, npus: Sequence[int] | None, overlay: Sequence[str], 
     content = traces.encode(suffix_, shown, variant.name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        rundir.write(path, content)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--out", str(path), f"this cannot be written: {reason}") from None
+        raise outputs.unwritten(path, error) from None
+    outputs.write(path, content, kind)
     return Written(path, len(content), overlaid)

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import inputs
 from syncline.api import arguments, display, files, study, timelines
-from syncline.api.arguments import ARGUMENTS, Settings
+from syncline.api.arguments import ARGUMENTS, Listed, Settings
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, watch_of
 from syncline.errors import InputError
@@ -34,6 +35,7 @@ FORMATS: Final = ("chakra", "kineto", "chrome", "perfetto")
 MOST_FILES: Final = 65_536
 MOST_TRACED: Final = 64
 GROUPS: Final = "groups.json"
+NPUS: Final = Listed("these are no NPUs", '"0-7", or a list of numbers')
 
 RENAMED: Final = replace(ARGUMENTS, called=(("experiment", "source"),))
 """What the arguments of the function are called that the command calls otherwise."""
@@ -113,6 +115,7 @@ class ExportedTrace(Documented):
         return tuple(self.document.get("overlay", ()))
 
 
+@arguments.plain_arguments
 def export_trace(
     source: Source | Study,
     *,
@@ -144,11 +147,10 @@ def export_trace(
     wanted = "the path of a folder, or of a file"
     place = arguments.collected(problems, lambda: files.path_of(out, "out", "a place", wanted))
     profiles = _paths(overlay, problems)
-    if isinstance(npus, bool) or not isinstance(npus, str | Sequence | None):
-        problems.append(ARGUMENTS.problem("npus", npus, "these are no NPUs", '"0-7", or a list of numbers'))
+    listed = arguments.listed(problems, "npus", npus, NPUS)
     if len(problems) > len(settings.problems) or place is None:
         raise InputError(problems)
-    asked = Asked(format, variant, arguments.listed(npus), profiles)
+    asked = Asked(format, variant, listed, profiles)
     with arguments.spelled(RENAMED):
         return ExportedTrace(write(study.reader(source), asked, settings, Path(place), watch=watch_of(progress)))
 
@@ -164,6 +166,7 @@ def _paths(overlay: object, problems: list[Problem]) -> tuple[str, ...]:
     return tuple(found)
 
 
+@inputs.remembered()
 def write(read: Read, asked: Asked, settings: Settings, out: Path | None, *, watch: Watch | None = None) -> Exported:
     """Writes traces of an experiment into a folder or a file, by default named like the variant, for programs and for
     the command line. Raises [`InputError`] with everything that is wrong.
@@ -183,20 +186,16 @@ def write(read: Read, asked: Asked, settings: Settings, out: Path | None, *, wat
         document = _document(chosen, format_, path.parent, [path.name], [], began, more)
         return Exported(chosen, format_, path.parent, (path.name,), name, written.size, overlaid, document)
 
-    from syncline import rundir
-    from syncline.errors import command_line
+    from syncline import outputs
 
     warnings: list[str] = []
-    made = _chakra(chosen, warnings) if format_ == "chakra" else _kineto(chosen, _traced(chosen, asked.npus))
+    made = _chakra(chosen, warnings) if format_ == "chakra" else _kineto(chosen, _traced(chosen, asked.npus), warnings)
     folder = Path(name) if out is None else out
     contents = [(f"{name}.{suffix}" if suffix != GROUPS else suffix, content) for suffix, content in made]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, content in contents:
-            rundir.write(folder / file, content)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--out", str(folder), f"this cannot be written: {reason}") from None
+    kind = outputs.CHAKRA if format_ == "chakra" else outputs.KINETO
+    outputs.write_into(
+        folder, {file: (content, outputs.COMMUNICATORS if file == GROUPS else kind) for file, content in contents}
+    )
     names = [file for file, _ in contents]
     document = _document(chosen, format_, folder, names, warnings, began)
     size = sum(len(content) for _, content in contents)
@@ -331,7 +330,7 @@ def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, A
     return found
 
 
-def _kineto(variant: Variant, traced: list[int]) -> list[tuple[str, bytes]]:
+def _kineto(variant: Variant, traced: list[int], warnings: list[str]) -> list[tuple[str, bytes]]:
     from syncline import engine
     from syncline.importers import export_kineto
 
@@ -342,7 +341,12 @@ def _kineto(variant: Variant, traced: list[int]) -> list[tuple[str, bytes]]:
     rows = result.tables["slices"].to_pylist()
     npus, element = experiment.topology.npus, experiment.workload.element
     found = export_kineto.profiles(listing, rows, npus, element, variant.name)
-    return [(f"{npu}.json", content) for npu, content in found.items()]
+    if found.unfinished:
+        missing = f"{found.unfinished} of {found.collectives} collectives of an NPU"
+        warnings.append(
+            f"profiles lack {missing}, which are in flight when the run ends; with training.tail=drain they have all"
+        )
+    return [(f"{npu}.json", content) for npu, content in found.contents.items()]
 
 
 def _document(

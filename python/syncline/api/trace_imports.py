@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from syncline import inputs
 from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS
 from syncline.api.documented import Documented
@@ -165,6 +166,7 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int)
 
 
+@arguments.plain_arguments
 def import_trace(
     format: str,
     files: AnyPath | Sequence[AnyPath],
@@ -257,6 +259,7 @@ def _like(given: object, problems: list[Problem]) -> Path | Mapping[str, object]
     return Path(_path(given, "like", problems))
 
 
+@inputs.remembered()
 def write(asked: Asked, out: Path | None) -> Written:
     """Imports files, and writes graph and experiment, by default into a folder named like them, for programs and for
     the command line. Raises [`InputError`] with everything that is wrong.

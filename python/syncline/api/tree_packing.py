@@ -185,6 +185,7 @@ def _part(part: dict[str, Any]) -> PartOfTrees:
     return PartOfTrees.of(part, trees=tuple(Tree.of({**tree, "links": part["links"]}) for tree in part["trees"]))
 
 
+@arguments.plain_arguments
 def trees(
     machine: str | None = None,
     *,

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal
 
 from syncline.api import arguments, files, hybrid_trees, machines, single, tree_comparison
-from syncline.api.arguments import ARGUMENTS
 from syncline.api.tree_comparison import UNOBSERVED, Case, Goals, Observed
 from syncline.errors import InputError, Problem, command_line
 
@@ -208,27 +205,21 @@ def of_program(
     text = arguments.no_text(collective=collective, objective=objective, links=links)
     text += arguments.not_text(
         machine=machine,
-        topology_file=topology_file,
         overhead=overhead,
         switch_latency=switch_latency,
         threshold=threshold,
         backend=backend,
         endpoint=endpoint,
     )
-    if isinstance(topology_file, str | PurePath):
-        arguments.collected(
-            text, lambda: files.path_of(topology_file, "topology_file", "a fabric", "the path of a file")
-        )
-    if not isinstance(gpus, str | Iterable | None):
-        text.append(ARGUMENTS.problem("gpus", gpus, "these are no GPUs", 'numbers of GPUs, [0, 1, 4] or "0-1,4"'))
-    if not isinstance(compare, bool):
-        text.append(ARGUMENTS.problem("compare", compare, "this is neither true nor false", "True, False"))
+    file = files.text_of(text, topology_file, "topology_file")
+    listed = arguments.listed(text, "gpus", gpus, arguments.GPUS)
+    text += arguments.not_flags(compare=compare)
     if text or problems:
         raise InputError([*text, *problems])
     return Asked(
         machine=machine,
-        topology_file=None if topology_file is None else str(topology_file),
-        gpus=arguments.listed(gpus),
+        topology_file=file,
+        gpus=listed,
         collective=collective,
         root=None if root is None else str(root),
         objective=objective,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline import cancelling
 from syncline.api import arguments, display, files, tree_comparison, tree_questions
-from syncline.api.arguments import ARGUMENTS, FLAGS, Spelling
+from syncline.api.arguments import ARGUMENTS, FLAGS, Listed, Spelling
 from syncline.api.documented import Documented
 from syncline.api.files import output_problems
 from syncline.api.hybrid_trees import NAME as HYBRID
@@ -46,6 +46,7 @@ WHAT: Final = "a table of allocations"
 """What is written."""
 SIZES: Final = replace(ARGUMENTS, called=(("sweep", "sizes"),))
 """How a program says what there are too many of."""
+COUNTS: Final = Listed("these are no numbers of GPUs", '[3, 4], or "3-8"', alone=True)
 SAVED: Final = replace(ARGUMENTS, called=(("out", "path"),))
 SHOWN: Final = 20
 """Rows that a notebook shows."""
@@ -400,6 +401,7 @@ class TreesSweep(Documented):
         return found
 
 
+@arguments.plain_arguments
 def trees_sweep(
     machine: str | None = None,
     *,
@@ -435,17 +437,12 @@ def trees_sweep(
     """
     token, problems = arguments.cancellation(cancel)
     problems += arguments.common_problems(ARGUMENTS, threads=threads)
-    for name, flag in (("every", every), ("resume", resume)):
-        if not isinstance(flag, bool):
-            problems.append(ARGUMENTS.problem(name, flag, "this is neither true nor false", "True, False"))
-    if isinstance(sizes, bool) or not isinstance(sizes, str | int | Sequence | None):
-        problems.append(ARGUMENTS.problem("sizes", sizes, "these are no numbers of GPUs", '[3, 4], or "3-8"'))
+    problems += arguments.not_flags(every=every, resume=resume)
+    listed = arguments.listed(problems, "sizes", sizes, COUNTS)
     if links == HYBRID:
         message = "a sweep is one of trees over one kind of links, or over all of them as one"
         problems.append(ARGUMENTS.problem("links", links, message, "nvlink, pcie, all, auto"))
-    path = None
-    if out is not None:
-        path = arguments.collected(problems, lambda: files.path_of(out, "out", "a file", "the path of a file"))
+    path = files.place_of(problems, out, "out")
     asked = tree_questions.of_program(
         problems,
         machine=machine,
@@ -462,8 +459,7 @@ def trees_sweep(
         endpoint=endpoint,
         sweep=True,
     )
-    listed = arguments.listed([sizes] if isinstance(sizes, int) else sizes)
-    output = Output(None if path is None else Path(path), resume, ARGUMENTS)
+    output = Output(path, resume, ARGUMENTS)
     observed = Observed(watch_of(progress), warn_of(progress), token)
     cancelling.check(token)
     with arguments.spelled(SIZES):

@@ -6,6 +6,7 @@ Exit status: 0 done, 1 a simulation failed or a schedule is wrong, 2 the input i
 from __future__ import annotations
 
 import atexit
+import errno
 import functools
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Any, Final, NoReturn, TextIO
 
 import typer
 
-from syncline import deprecations, interrupts
+from syncline import deprecations, inputs, interrupts
 from syncline.binding import EngineUnusableError
 from syncline.cli import (
     bench,
@@ -45,6 +46,8 @@ from syncline.cli import (
 from syncline.errors import InputError, SimulationFailedError
 
 QUIET: Final = frozenset({"-q", "--quiet"})
+_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What a stream fails with that leads to a file or a device."""
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
 
 EXAMPLES = """Simulates distributed training: how long an iteration takes on a fabric, and why.
@@ -173,7 +176,7 @@ def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns the exit status."""
     as_json = "--json" in arguments
     held: list[str] | None = [] if as_json else None
-    with deprecations.on_terminal(quiet=not QUIET.isdisjoint(arguments), held=held):
+    with inputs.remembered(), deprecations.on_terminal(quiet=not QUIET.isdisjoint(arguments), held=held):
         status = _run(arguments, as_json=as_json)
     if status != WRONG_INPUT:  # what is wrong is one document, with nothing beside it
         for message in held or ():
@@ -216,6 +219,9 @@ def _run(arguments: Sequence[str], *, as_json: bool) -> int:
 
 
 def _unwritable(error: OSError) -> int:
+    if error.filename is None and error.errno in _FULL:  # files that cannot be written are named
+        print(f"standard output cannot be written: {error.strerror}", file=sys.stderr)
+        return FAILED
     place = "" if error.filename is None else f"{error.filename}: "
     print(f"{place}cannot be written or read: {error.strerror or error}", file=sys.stderr)
     return FAILED

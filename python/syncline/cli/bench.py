@@ -91,7 +91,7 @@ def bench(
     With --execute, Syncline's collective library carries the collective out on float32 in the memory of this host. The
     simulator's constants are fitted on half of the sizes, and its predictions stand beside all measurements.
     """
-    from syncline import progress_display
+    from syncline import outputs, progress_display
     from syncline.api import benchmarks
     from syncline.errors import InputError
 
@@ -99,6 +99,7 @@ def bench(
     output.check(out, "bench", refused)
     if refused:
         raise InputError(refused)
+    outputs.check(html, outputs.PAGE, "--html")
     asked = benchmarks.Asked(
         kind=kind,
         machine=machine,
@@ -139,7 +140,7 @@ def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: b
 
 def _show(document: Document, text: str) -> None:
     """The table as nccl-tests prints it; on a terminal that is too narrow for its lines, one that fits."""
-    from syncline.cli import layout
+    from syncline.cli import layout, tables
 
     if not sys.stdout.isatty() or layout.fits(text):
         print(text, end="")
@@ -147,14 +148,27 @@ def _show(document: Document, text: str) -> None:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    title = f"{document['program']}: {document['ranks']} ranks"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    for line in _header(text):
+        print(tables.wrapped(line))
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
     columns = [column for column in NARROW if any(column.key in row for row in document["rows"])]
     for column in columns:
         table.add_column(column.heading, justify="right")
     for row in document["rows"]:
         table.add_row(*("-" if row.get(c.key) is None else c.text(row[c.key]) for c in columns))
     layout.show(table)
+
+
+def _header(text: str) -> list[str]:
+    """What the table says above its columns, and names that it lists there below one another in one line."""
+    said, _, _ = text.partition("\n#\n")
+    found: list[tuple[str, list[str]]] = []
+    for line in said.removeprefix("# ").split("\n# "):
+        if line.startswith(" "):
+            found[-1][1].append(line.strip())
+        else:
+            found.append((line, []))
+    return [f"{line} {', '.join(names)}".rstrip() for line, names in found]
 
 
 class _Column(NamedTuple):

@@ -61,8 +61,10 @@ def calibrate(
     may be the constants or the line, with or without a factor that depends on the size. A table of another GPU
     than the machine's is refused.
     """
+    from syncline import outputs
     from syncline.api import calibrations
 
+    outputs.check(out, outputs.SOFTWARE)
     asked = calibrations.Asked(
         table=table,
         machine=machine,
@@ -74,7 +76,7 @@ def calibrate(
     )
     document, constants = calibrations.run(asked)
     if out is not None:
-        calibrations.write(out, constants)
+        outputs.write(out, constants, outputs.SOFTWARE)
     _print(document, json=json, quiet=quiet, verbose=verbose)
     if out is not None and not quiet:
         print(f"constants: {out}", file=sys.stderr)

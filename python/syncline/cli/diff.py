@@ -48,7 +48,7 @@ def diff(
     Systems of equal names are compared. Experiments are simulated, with the settings of --set, which change no
     finished run. Steps add up exactly.
     """
-    from syncline import progress_display, results, rundir
+    from syncline import outputs, progress_display, results, rundir
     from syncline.api import differences
     from syncline.api.arguments import FLAGS
     from syncline.cli import explain
@@ -58,6 +58,7 @@ def diff(
     problems = options.common_problems(threads=threads, seed=seed)
     settings = options.settings(set_, (), problems, seed=seed, threads=threads)
     names = system or []
+    outputs.check(html, outputs.PAGE, "--html")
     are_runs = [rundir.is_meant(source) for source in (a, b)]
     first, second = (
         explain.subject_of(
@@ -74,7 +75,9 @@ def diff(
     )
     document = differences.compare(first, second, names, FLAGS, began)
     if html is not None:
-        _write(html, document)
+        from syncline.report import differences as page
+
+        outputs.write(html, page.build(document), outputs.PAGE, "--html")
     if json:
         print(results.dumps(document))
     else:
@@ -90,18 +93,6 @@ def diff(
         if html is not None:
             print(f"page: {html}", file=sys.stderr)
     return 0
-
-
-def _write(file: Path, document: dict[str, Any]) -> None:
-    from syncline import rundir
-    from syncline.errors import command_line
-    from syncline.report import differences
-
-    try:
-        rundir.write(file, differences.build(document))
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--html", str(file), f"this cannot be written: {reason}") from None
 
 
 def _table(pair: dict[str, Any]) -> Table:

@@ -53,20 +53,14 @@ def figure(
     Writes NAME.svg, NAME.png, NAME.pdf, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the
     table and the journal of each sweep. Simulations in the journal are not run again.
     """
-    from dataclasses import replace
-
     from syncline import progress_display
     from syncline.api import drawing
-    from syncline.figures.file import PAPER
 
-    problems = options.common_problems(threads=threads, seed=seed)
-    if paper is not None and paper not in PAPER:
-        from syncline.errors import command_line, one_of
-
-        problems += command_line("--paper", paper, "there is no such width", one_of(PAPER)).problems
-    described = options.load(problems, None, lambda _: _read(file))
-    if paper is not None:
-        described = replace(described, figure=described.figure.model_copy(update={"paper": paper}))
+    problems = [
+        *options.common_problems(threads=threads, seed=seed),
+        *drawing.paper_problems(paper, arguments.FLAGS),
+    ]
+    described = drawing.on_paper(options.load(problems, None, lambda _: _read(file)), paper)
     work = drawing.Work(described, out, arguments.Settings(seed=seed, threads=threads, problems=tuple(problems)))
     work.quiet, work.of_command = quiet, True
     finished = drawing.run(work, watch=progress_display.shown(quiet=quiet))

@@ -80,7 +80,7 @@ def report(
       syncline report runs/before runs/after runs/other -o comparison.html
       syncline report design-space.parquet
     """
-    from syncline import rundir
+    from syncline import outputs
     from syncline.errors import command_line
     from syncline.results import dumps, versions
 
@@ -93,11 +93,7 @@ def report(
     else:
         page, target, about = _of_run(results[0], baseline) if folders[0] else _of_sweep(results[0])
     target = target if out is None else out
-    try:
-        rundir.write(target, page)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--out", str(target), f"this cannot be written: {reason}") from None
+    outputs.write(target, page, outputs.PAGE)
     if json:
         print(dumps({**versions(), **about, "report": str(target)}))
     if not quiet:

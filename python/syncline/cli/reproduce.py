@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncline import outputs
 from syncline.cli import complete, options, output
 from syncline.errors import InputError, command_line
 
@@ -85,9 +86,7 @@ def reproduce(
     )
     findings, tables_found, comparisons = reproduced.findings, reproduced.tables, reproduced.comparisons
     if write is not None:
-        from syncline import rundir
-
-        rundir.write(write, reproducing.page_of(reproduced))
+        outputs.write(write, reproducing.page_of(reproduced), outputs.LEDGER, "--write")
     if json:
         from syncline import results
 
@@ -108,6 +107,8 @@ def _unwritable(page: Path, claims: list[str]) -> list[InputError]:
     if page.is_dir() or not page.parent.is_dir():
         message = "this is a folder" if page.is_dir() else "its folder does not exist"
         found.append(command_line("--write", str(page), message, "the path of a file in a folder that exists"))
+    elif (wrong := outputs.refusal(page, outputs.LEDGER)) is not None:
+        found.append(command_line("--write", str(page), *wrong))
     return found
 
 

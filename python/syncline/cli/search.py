@@ -81,6 +81,8 @@ def search(
         ready=ready,
     )
     _print(finished.found, finished.document, finished.rows[:top], out, json=json, quiet=quiet)
+    if finished.document["fitting"] == 0:
+        print(_least(finished.document), file=sys.stderr)
     if finished.found.interrupted:
         return 130
     return 0 if finished.found.best is not None else 1
@@ -108,14 +110,25 @@ def _print(
         print(f"warning: {warning}", file=sys.stderr)
     if found.interrupted:
         print(f"interrupted; {document['simulated']} simulations are finished", file=sys.stderr)
-    elif document["best"] is None:
+    elif document["best"] is None and document["fitting"]:
         print("no candidate was simulated to its end", file=sys.stderr)
     elif document["open"]:
         print(f"the bounds leave open whether one of {document['open']} others is better", file=sys.stderr)
-    else:
+    elif document["fitting"]:
         print("the bounds prove that no other candidate is better", file=sys.stderr)
     if out is not None:
         print(f"table: {out}\npage: {out.with_suffix('.html')}", file=sys.stderr)
+
+
+def _least(document: dict[str, Any]) -> str:
+    """Where no candidate fits, what would have to."""
+    from syncline.searches.table import DIVISION
+    from syncline.strategies.training import in_gb
+
+    least = min(document["rows"], key=lambda row: int(row["memory_bytes"]))
+    division = ", ".join(f"{name} {least[name]}" for name in ("topology", *DIVISION) if name in document["axes"])
+    needed = f"the least that one needs is {in_gb(least['memory_bytes'])}"
+    return f"no candidate fits into memory; {needed}{f', with {division}' if division else ''}"
 
 
 def _table(document: dict[str, Any], rows: Sequence[Row]) -> None:

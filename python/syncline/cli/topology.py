@@ -158,12 +158,8 @@ def _show_product(topology: Topology, *, json: bool) -> None:
 
 
 def _draw(fabric: Graph | Topology, gpus: tuple[int, ...] | None, path: Path) -> None:
-    from syncline.errors import command_line
+    from syncline import outputs
     from syncline.fabric import picture
 
-    try:
-        path.write_text(picture.svg(fabric, gpus), encoding="utf-8")
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise command_line("--svg", str(path), f"this cannot be written: {reason}") from None
+    outputs.write(path, picture.svg(fabric, gpus), outputs.PICTURE, "--svg")
     print(f"picture: {path}", file=sys.stderr)

@@ -37,20 +37,15 @@ def detect(
       syncline topology detect --gpus 0000:07:00.0,0000:0a:00.0 --json
       syncline topology detect -o topology.txt
     """
-    from syncline import results
+    from syncline import outputs, results
     from syncline.api import detection
-    from syncline.errors import command_line
     from syncline.fabric.detected import Places
     from syncline.fabric.detected import detect as detected
 
     file = nccl_file if nccl_file is not None else os.environ.get("NCCL_TOPO_FILE")
     found = detected(gpus, Places(file, nvidia_smi, sys_root))
     if output is not None:
-        try:
-            output.write_text(found.content, encoding="utf-8")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            raise command_line("--out", str(output), f"this cannot be written: {reason}") from None
+        outputs.write(output, found.content, outputs.TOPOLOGY)
     if json:
         print(results.dumps(detection.document(found)))
         return 0

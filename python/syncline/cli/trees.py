@@ -279,17 +279,13 @@ def _written(read: Read, found: Hybrid, format_: str, svg: Path | None) -> str:
 
 
 def _write(text: str, format_: str, output: Path | None) -> int:
-    from syncline import rundir
-    from syncline.errors import command_line
+    from syncline import outputs
+    from syncline.api import exporting
 
     if output is None:
         sys.stdout.write(text)
         return 0
-    try:
-        rundir.write(output, text)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--out", str(output), f"this cannot be written: {reason}") from None
+    outputs.write(output, text, exporting.KINDS[format_])
     print(f"{format_}: {output}", file=sys.stderr)
     return 0
 

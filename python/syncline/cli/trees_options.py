@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from syncline.errors import Problem
+    from syncline.outputs import Kind
 
 ALLOCATIONS: Final = "allocations"
 
@@ -60,10 +61,12 @@ class Given:
     """The format of a plan; None where no plan is written."""
     output: Path | None
     pictures: tuple[tuple[str, Path | None], ...]
-    """Flags of other files that are written, and these files."""
+    """Flags of other files that are written, and these files: a picture and a page."""
 
     def problems(self) -> list[Problem]:
         """What is wrong with their combination."""
+        from syncline import outputs
+        from syncline.api import exporting
         from syncline.cli import options
         from syncline.errors import command_line
 
@@ -92,13 +95,16 @@ class Given:
         if self.resume and self.sweep is not None and self.output is None:
             message = "there is nothing to go on with"
             found += command_line("--resume", None, message, "--out FILE as well").problems
-        for flag, path in self.pictures:
-            found += _unwritable(flag, path)
+        for (flag, path), kind in zip(self.pictures, (outputs.PICTURE, outputs.PAGE), strict=True):
+            found += _unwritable(flag, path, kind)
+        if self.plan_format in exporting.KINDS:
+            found += _unwritable("--out", self.output, exporting.KINDS[self.plan_format])
         return found
 
 
-def _unwritable(flag: str, path: Path | None) -> list[Problem]:
+def _unwritable(flag: str, path: Path | None, kind: Kind) -> list[Problem]:
     """What can be said of a file before anything is simulated for it."""
+    from syncline import outputs
     from syncline.errors import command_line
 
     if path is None:
@@ -109,7 +115,8 @@ def _unwritable(flag: str, path: Path | None) -> list[Problem]:
         elif not path.parent.is_dir():
             reason = "the directory of this file does not exist"
         else:
-            return []
+            wrong = outputs.refusal(path, kind)
+            return [] if wrong is None else list(command_line(flag, str(path), *wrong).problems)
     except (OSError, ValueError) as error:  # longer than a path can be, or with zeros in it
         reason = str(getattr(error, "strerror", None) or error)
     return list(command_line(flag, str(path), f"this cannot be written: {reason}", "the name of a file").problems)

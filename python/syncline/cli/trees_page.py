@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from syncline import outputs
+
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
     from syncline.treegen.packing import Packing
@@ -23,7 +25,7 @@ def write(path: Path, graph: Graph, asked: Question, packed: Packing, document: 
 
 def save(path: Path, text: str) -> None:
     """Writes a page. Raises [`InputError`] where it cannot be written."""
-    _save("--html", path, text)
+    outputs.write(path, text, outputs.PAGE, "--html")
     print(f"page: {path}", file=sys.stderr)
 
 
@@ -35,16 +37,5 @@ def draw(path: Path, gpus: int, picture: Callable[[], str]) -> None:
     if gpus > MOST_DRAWN:
         message = f"trees of {gpus} GPUs are not drawn"
         raise command_line("--svg", str(path), message, f"up to {MOST_DRAWN} GPUs")
-    _save("--svg", path, picture())
+    outputs.write(path, picture(), outputs.PICTURE, "--svg")
     print(f"picture: {path}", file=sys.stderr)
-
-
-def _save(flag: str, path: Path, text: str) -> None:
-    from syncline import rundir
-    from syncline.errors import command_line
-
-    try:
-        rundir.write(path, text)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line(flag, str(path), f"this cannot be written: {reason}") from None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline.api import tree_sweeping
 from syncline.api.tree_comparison import Observed
 from syncline.cli import trees_options
-from syncline.errors import command_line
 from syncline.treegen import sweep_table
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def run(read: Read, sizes: str | None, files: Files, threads: int | None, *, eve
 
 
 def _draw(table: Table, document: dict[str, Any], files: Files) -> None:
-    from syncline import rundir
+    from syncline import outputs
     from syncline.treegen import sweep_figure, sweep_page
 
     if files.svg is None and files.html is None:
@@ -63,11 +62,7 @@ def _draw(table: Table, document: dict[str, Any], files: Files) -> None:
         if path is None:
             continue
         content = drawn if flag == "--svg" else sweep_page.build(table, document, drawn, trees_options.typed())
-        try:
-            rundir.write(path, content)
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else error
-            raise command_line(flag, str(path), f"this cannot be written: {reason}") from None
+        outputs.write(path, content, outputs.PICTURE if flag == "--svg" else outputs.PAGE, flag)
 
 
 def _print(table: Table, document: dict[str, Any], files: Files, *, json: bool) -> None:

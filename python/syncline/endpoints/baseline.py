@@ -57,7 +57,7 @@ class BaselineEndpoint(EndpointSection):
 
     ENGINE_NAMES: ClassVar = {"memory_bytes_per_s": "memory_bandwidth", "sm_bytes_per_s": "comm_sms"}
     PROFILE: ClassVar = {"comm_memory_bandwidth": "auto", "comm_sms": "auto"}
-    COLLECTIVE: ClassVar = {"algorithm": "ace-4-phase", "chunks": 384, "inflight": 34, "lanes": "alternate"}
+    COLLECTIVE: ClassVar = {"algorithm": "ace-4-phase", "lanes": "alternate"}
 
     @property
     def shares(self) -> bool:

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b6b6b", "#a6761d")
 """Told apart with every kind of colour vision (Okabe and Ito)."""
 PUBLISHED: Final = "#111111"
-ON_LIGHT, ON_DARK = "#1a1a1a", "#fefefe"
-"""Letters upon a cell of a heat map."""
+ON_LIGHT, ON_DARK = "#010101", "#fefefe"
+"""Letters upon a cell of a heat map, of which one has a contrast of 4.5 at least with any colour."""
+EVEN: Final = 0.178
+"""The luminance (WCAG 2) of the colours with which both have the same contrast."""
 STYLE: Final[dict[Any, Any]] = {
     "svg.hashsalt": "syncline",
     "svg.fonttype": "none",
@@ -106,7 +108,7 @@ def drawing(described: FigureSpec, panels: Sequence[Shown | Track]) -> tuple[Fig
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     if not described.paper:  # a paper has captions
-        figure.suptitle(described.title, fontsize=10)
+        layout.fit_title(figure, figure.suptitle(described.title, fontsize=10))
     drawn = [figure.add_subplot(rows, columns, i + 1) for i in range(len(panels))]
     explained = []
     for axes, panel in zip(drawn, panels, strict=True):
@@ -175,11 +177,12 @@ def _name_logarithms(axes: Axes) -> None:
 
 def _x_label(shown: Shown) -> str:
     """What is below the x axis. Ticks of lines and points are bare numbers, so that it has their unit."""
-    panel, unit = shown.panel, shown.x_scale.unit
+    panel = shown.panel
+    is_bare = panel.kind in ("lines", "scatter") and not shown.is_wide
+    unit = shown.x_scale.unit if is_bare else ""
     if not panel.x_label:
-        return _label(panel.x, "" if shown.is_wide else unit)
-    is_bare = panel.kind in ("lines", "scatter") and unit and "[" not in panel.x_label and not shown.is_wide
-    return f"{panel.x_label} [{unit}]" if is_bare else panel.x_label
+        return _label(panel.x, unit)
+    return f"{panel.x_label} [{unit}]" if unit and "[" not in panel.x_label else panel.x_label
 
 
 def _label(column: str, unit: str) -> str:
@@ -309,7 +312,7 @@ def _lines(axes: Axes, shown: Shown) -> None:
     elif shown.panel.log:
         axes.set_xscale("log", base=2)
         if shown.is_wide:
-            names = [shown.own_text(x) for x in xs]
+            names = [shown.x_text(x) for x in xs]
             axes.set_xticks(list(places.values()), names, rotation=90 if len(names) > SOME else 0)
         else:
             axes.set_xticks(list(places.values()), [f"{v:g}" for v in places.values()])
@@ -327,21 +330,28 @@ def _heat(axes: Axes, shown: Shown) -> None:
     flat = [v for row in grid for v in row if not math.isnan(v)]
     low, high, remark = sweep.scale_of(flat)
     image = axes.imshow(grid, cmap="YlGnBu", aspect="auto", origin="lower", vmin=low, vmax=high)
-    middle = (low + high) / 2
     bar = axes.figure.colorbar(image, ax=axes, shrink=0.9, aspect=15, pad=0.02)
     bar.outline.set_visible(False)
     name = f"{shown.measure} [{unit}]" if (unit := shown.y_scale.unit) else shown.measure
     bar.set_label(f"{name}\n({remark})" if remark else name, fontsize=SMALL)
     bar.ax.tick_params(labelsize=SMALL)
+    drawn: Any = image.get_array()
+    shades = image.to_rgba(drawn)
     for j, row in enumerate(grid):
         for i, value in enumerate(row):
             published = found[xs[i], series[j], part].published if not math.isnan(value) else None
             text = f"{value:.3f}" + (f"\n({published:g})" if published is not None else "")
-            colour = ON_DARK if value > middle else ON_LIGHT
+            colour = ON_LIGHT if _luminance(shades[j, i]) > EVEN else ON_DARK
             axes.text(i, j, text, ha="center", va="center", fontsize=SMALL, color=colour, gid=layout.CELL)
     axes.set_xticks(range(len(xs)), [shown.x_text(x) for x in xs])
     axes.set_yticks(range(len(series)), [shown.series_text(name) for name in series])
     axes.set_ylabel(shown.panel.y_label or _label(shown.panel.series or "", ""))
+
+
+def _luminance(colour: Sequence[float]) -> float:
+    """The relative luminance of a colour in sRGB, from 0 to 1 (WCAG 2)."""
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in colour[:3]]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
 
 
 def _scatter(axes: Axes, shown: Shown) -> None:

@@ -26,6 +26,8 @@ LED: Final = 9
 """Points from which on a line leads from the number to its point."""
 AROUND: Final = ((0, 1), (0, -1), (1, 0), (-1, 0), (1, 1), (-1, 1), (1, -1), (-1, -1))
 UPRIGHT: Final = 90
+HIGHEST: Final = 100
+"""Inches to which a figure becomes higher for its title and its legends."""
 
 
 def fit_names(figure: Figure, drawn: Sequence[Axes], whole: dict[Text, str]) -> None:
@@ -40,6 +42,20 @@ def fit_names(figure: Figure, drawn: Sequence[Axes], whole: dict[Text, str]) -> 
             text.set_text(_broken(text, whole.setdefault(text, text.get_text()), room))
     for axes in drawn:
         _turn(axes)
+
+
+def fit_title(figure: Figure, title: Text) -> None:
+    """Breaks the title above all panels into lines that are no wider than the figure, which becomes higher for them."""
+    room = float(figure.bbox.width) - 2 * GAP * figure.dpi / POINTS
+    before = title.get_window_extent().height
+    title.set_text(_broken(title, title.get_text(), room))
+    grow(figure, title.get_window_extent().height - before)
+
+
+def grow(figure: Figure, pixels: float) -> None:
+    """Makes a figure higher."""
+    height = figure.get_figheight()
+    figure.set_figheight(max(height, min(height + pixels / figure.dpi, HIGHEST)))
 
 
 def _width(axes: Axes) -> float:

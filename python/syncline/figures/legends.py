@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline.figures import layout
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -20,8 +22,8 @@ MOST_COLUMNS: Final = 8
 """Entries side by side."""
 LEAST_LETTERS: Final = 12
 """Letters of a line in a legend that are not broken further."""
-HIGHEST: Final = 100
-"""Inches to which a figure becomes higher for its legends."""
+MOST_BESIDE: Final = 0.5
+"""The share of a panel's room that a legend takes to the right of the axes; what is wider or higher stands below."""
 
 
 @dataclass(slots=True)
@@ -35,25 +37,36 @@ class Entries:
 
 def add(figure: Figure, drawn: Sequence[tuple[Axes, Entries]], size: int, *, below: bool) -> None:
     """Adds the legends of panels in letters of `size` points; those of single panels `below` their axes, for which the
-    figure becomes higher, or to their right.
+    figure becomes higher, or to their right if all have room there.
     """
     explained = [(axes, entries) for axes, entries in drawn if entries.labels]
     shared = _shared([entries for _, entries in explained])
     if shared is not None and (below or len(explained) > 1):
         width = figure.bbox.width - 2 * GAP * figure.dpi / POINTS
         legend = _fitting(figure.legend, shared, size, width, loc="outside lower center")
-        if below:
-            _grow(figure, legend.get_window_extent().height)
+        layout.grow(figure, legend.get_window_extent().height)
         return
-    if not below:
-        for axes, entries in explained:
-            axes.legend(**_described(entries, size), loc="center left", bbox_to_anchor=(1.0, 0.5))
+    if not below and _beside(figure, explained, size):
         return
     rows: dict[int, list[tuple[Axes, Entries]]] = {}
     for axes, entries in explained:
         rows.setdefault(_place(axes)[0], []).append((axes, entries))
     deep = {row: max(_depth(axes) for axes, _ in drawn if _place(axes)[0] == row) for row in rows}
-    _grow(figure, sum(_beneath(figure, each, deep[row], size) for row, each in rows.items()))
+    layout.grow(figure, sum(_beneath(figure, each, deep[row], size) for row, each in rows.items()))
+
+
+def _beside(figure: Figure, explained: Sequence[tuple[Axes, Entries]], size: int) -> bool:
+    """Adds the legends of panels to the right of their axes, and says whether they have room; if not, adds none."""
+    added, fit = [], True
+    for axes, entries in explained:
+        legend = axes.legend(**_described(entries, size), loc="center left", bbox_to_anchor=(1.0, 0.5))
+        added.append(legend)
+        box, room = legend.get_window_extent(), MOST_BESIDE * figure.bbox.width / _place(axes)[2]
+        fit = fit and bool(box.width <= room and box.height <= axes.bbox.height)
+    if not fit:
+        for legend in added:
+            legend.remove()
+    return fit
 
 
 def _depth(axes: Axes) -> float:
@@ -123,12 +136,6 @@ def _place(axes: Axes) -> tuple[int, int, int]:
     place = axes.get_subplotspec()
     assert place is not None, "a panel is in a grid"
     return place.rowspan.start, place.colspan.start, place.get_gridspec().ncols
-
-
-def _grow(figure: Figure, pixels: float) -> None:
-    """Makes a figure higher."""
-    height = figure.get_figheight()
-    figure.set_figheight(max(height, min(height + pixels / figure.dpi, HIGHEST)))
 
 
 def _shared(each: Sequence[Entries]) -> Entries | None:

@@ -19,6 +19,7 @@ from syncline.figures import directions
 from syncline.figures.directions import Better
 from syncline.figures.file import UNITS, Cell, FigureFile, Panel, Published
 from syncline.report import sweep, units
+from syncline.sweeps import columns
 from syncline.sweeps.table import Table
 
 Row = Mapping[str, Any]
@@ -90,8 +91,8 @@ class Value:
     published: float | None = None
 
 
-WIDE: Final = 1e4
-"""The largest x over the smallest one, above which each has a unit of its own."""
+TOO_SMALL: Final = 0.1
+"""Numbers below this, in a common unit, are easier to read in a unit of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,15 +102,16 @@ class Shown:
     panel: Panel
     values: Sequence[Value]
     x_scale: units.Scale
-    """The unit of x, where it is a number."""
+    """The unit of x on an axis of numbers."""
     y_scale: units.Scale
-    series_scale: units.Scale
     lines: Sequence[Published]
     """Published values that belong to no x."""
     x_column: str = ""
     """The column of x, with its unit."""
     y_column: str = ""
     """The column of the values, with its unit; of stacked ones, the first."""
+    series_column: str = ""
+    """The column of the series, with its unit."""
     better: tuple[Better | None, Better | None] = (None, None)
     """Whether less or more is better of x, and of the values as they are shown."""
 
@@ -137,22 +139,19 @@ class Shown:
         return "speed-up" if column in sweep.TIMES or name == "total time" else f"speed-up by {name}"
 
     def x_text(self, value: Cell) -> str:
-        """An x for people."""
-        return _text(value, self.x_scale)
+        """An x for people, in the unit that suits it alone."""
+        return _text(value, _own_scale(value, self.x_column))
 
     @property
     def is_wide(self) -> bool:
         """Whether no unit suits all x of a logarithmic axis."""
         numbers = [n for v in self.values if (n := units.number(v.x))]
-        return self.panel.kind == "lines" and self.panel.log and bool(numbers) and max(numbers) > WIDE * min(numbers)
-
-    def own_text(self, value: Cell) -> str:
-        """An x for people in the unit that suits it alone."""
-        return _text(value, _scale([value], self.x_column))
+        is_logarithmic = self.panel.kind == "lines" and self.panel.log
+        return is_logarithmic and bool(numbers) and min(numbers) < TOO_SMALL * self.x_scale.factor
 
     def series_text(self, value: Cell | None) -> str:
-        """A series for people."""
-        return "" if value is None else _text(value, self.series_scale)
+        """A series for people, in the unit that suits it alone."""
+        return "" if value is None else _text(value, _own_scale(value, self.series_column))
 
 
 def of(file: FigureFile, place: int, panel: Panel, tables: Sequence[Table]) -> Shown:
@@ -207,15 +206,13 @@ class _Reading:
             raise InputError(problems)
         y_scale = self._y_scale(points)
         x_scale = _scale([p.x for p in points], self._column(panel.x))
-        series_scale = _scale([], "")
-        if panel.series is not None:
-            series_scale = _scale([p.series for p in points], self._column(panel.series))
         values = [Value(p.x, p.series, p.part, p.value / y_scale.factor, self._published(p)) for p in points]
         self._every_published_is_shown(values)
         lines = [p for p in panel.published if p.x is None]
         x_column, y_column = self._column(panel.x), self._column(panel.parts[0])
+        series_column = "" if panel.series is None else self._column(panel.series)
         better = self._better(x_column, y_column)
-        return Shown(panel, values, x_scale, y_scale, series_scale, lines, x_column, y_column, better)
+        return Shown(panel, values, x_scale, y_scale, lines, x_column, y_column, series_column, better)
 
     def check(self) -> None:
         """Raises [`InputError`] for columns that there are not, and a front that has no direction."""
@@ -268,7 +265,7 @@ class _Reading:
 
     def _named(self, row: Row, name: str) -> str:
         column = self._column(name)
-        return f"{name.rpartition('.')[2]} {_text(row.get(column), _scale([row.get(column)], column))}"
+        return f"{name.rpartition('.')[2]} {_text(row.get(column), _own_scale(row.get(column), column))}"
 
     def _other(self, row: Row, table: Table, part: str) -> float | None:
         """The value of the row that differs in the given columns only."""
@@ -309,11 +306,11 @@ class _Reading:
         x, series = point.x, point.series
         if point.part.startswith(LEAST):
             return None
-        columns = self._column(self.panel.x), self.panel.series and self._column(self.panel.series)
+        of_x, of_series = self._column(self.panel.x), self.panel.series and self._column(self.panel.series)
         for published in self.panel.published:
-            if published.x is None or not _equal(x, published.x, columns[0]):
+            if published.x is None or not _equal(x, published.x, of_x):
                 continue
-            if published.series is None or _equal(series, published.series, columns[1] or ""):
+            if published.series is None or _equal(series, published.series, of_series or ""):
                 return published.value
         return None
 
@@ -419,7 +416,7 @@ def _scale(values: Sequence[Any], column: str) -> units.Scale:
     numbers = [units.number(v) for v in values]
     if column.endswith("_bytes_per_s"):
         return units.rate_scale(numbers)
-    if column.endswith("_bytes"):
+    if _is_size(column):
         binary = all(n is None or n % 1024 == 0 for n in numbers)
         return units.binary_scale(numbers) if binary else units.byte_scale(numbers)
     if column.endswith("_s") and not column.endswith("_per_s"):
@@ -438,8 +435,23 @@ def _scale(values: Sequence[Any], column: str) -> units.Scale:
     return units.Scale("", 1.0, 3)
 
 
+def _is_size(column: str) -> bool:
+    """Whether the values of a column are bytes, which the names of a few say in front."""
+    return column.endswith("_bytes") or columns.is_size(column)
+
+
+def _own_scale(value: Any, column: str) -> units.Scale:
+    """The unit that suits one value of a column; a size is binary unless decimal units say it in fewer letters, as of
+    16 MB, which is a multiple of 1024 too.
+    """
+    scale = _scale([value], column)
+    if not _is_size(column):
+        return scale
+    return min((scale, units.byte_scale([units.number(value)])), key=lambda each: len(_text(value, each)))
+
+
 def _text(value: Any, scale: units.Scale) -> str:
     number = units.number(value)
-    if number is None:
+    if number is None or (isinstance(value, int) and not scale.unit):  # a count is not rounded
         return str(value)
     return f"{units.significant(number / scale.factor, 5):g} {scale.unit}".rstrip()

@@ -21,6 +21,8 @@ from syncline.schema.workloads import TextFile
 
 MOST_FILES: Final = 20_000
 MOST_DEPTH: Final = 6
+MOST_UNREAD: Final = 10
+"""Files that could not be read and are named where a part is missing."""
 MAX_BYTES: Final = 1024 * 1024
 GIB: Final = 2**30
 BLOCKS: Final = ("Ring", "FullyConnected", "Switch")
@@ -80,6 +82,12 @@ class _Parts:
     networks: list[Path] = field(default_factory=list)
     memories: list[Path] = field(default_factory=list)
     groups: list[Path] = field(default_factory=list)
+    unread: list[Problem] = field(default_factory=list)
+    """Why files could not be looked into, each of which may be the part that is missing."""
+
+    def missing(self, part: str, message: str, accepted: str) -> InputError:
+        """That there is no such part, and which files it may be in."""
+        return InputError([*command_line(f"--{part}", None, message, accepted).problems, *self.unread[:MOST_UNREAD]])
 
 
 def imported(arguments: Sequence[str], asked: Asked) -> Imported:
@@ -87,10 +95,10 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     if len(arguments) != 1:
         raise command_line("FILE", " ".join(arguments), "this is more than one directory", "one directory")
     parts = _found(Path(arguments[0]))
-    network = _one(parts.networks, "network", asked, "a YAML file with topology, npus_count, bandwidth, latency")
+    network = _one(parts, parts.networks, "network", asked, "a YAML file with topology, npus_count, bandwidth, latency")
     assert network is not None
     topology, dims = _topology(network)
-    system_path = _one(parts.systems, "system", asked, "a JSON file with keys such as scheduling-policy")
+    system_path = _one(parts, parts.systems, "system", asked, "a JSON file with keys such as scheduling-policy")
     assert system_path is not None
     system = astra_system.read(_json(system_path), len(dims))
     made = Imported("astra", "", None, topology=topology)
@@ -139,7 +147,7 @@ def _take_workload(
         return
     rules = chakra.Rules(computed=system.computed, least_ps=1000, dims=dims)
     _take_memory(made, parts, asked, rules)
-    groups_path = asked.groups or _one(parts.groups, "groups", asked, None)
+    groups_path = asked.groups or _one(parts, parts.groups, "groups", asked, None)
     groups = {} if groups_path is None else groups_file.read(groups_path)
     files = ranks.of([workload], chakra.SUFFIXES)
     ranks.require_all(files)
@@ -168,13 +176,15 @@ def _workload(parts: _Parts, asked: Asked) -> Path | str:
         return path if is_text else given
     candidates: list[Path | str] = [*parts.traces, *parts.texts]
     if len(candidates) != 1:
-        named = one_of([str(candidate) for candidate in candidates[:10]]) or "traces PREFIX.N.et, or a text workload"
-        message = "there is no workload in the directory" if not candidates else "which of these is the workload?"
-        raise command_line("--workload", None, message, named)
+        if not candidates:
+            accepted = "traces PREFIX.N.et, or a text workload"
+            raise parts.missing("workload", "there is no workload in the directory", accepted)
+        named = one_of([str(candidate) for candidate in candidates[:10]])
+        raise command_line("--workload", None, "which of these is the workload?", named)
     return candidates[0]
 
 
-def _one(found: Sequence[Path], part: str, asked: Asked, needed: str | None) -> Path | None:
+def _one(parts: _Parts, found: Sequence[Path], part: str, asked: Asked, needed: str | None) -> Path | None:
     """The file of a part: as named, or the only one there is."""
     if part in asked.parts:
         return Path(asked.parts[part])
@@ -182,7 +192,7 @@ def _one(found: Sequence[Path], part: str, asked: Asked, needed: str | None) -> 
         named = one_of([str(path) for path in found[:10]])
         raise command_line(f"--{part}", None, f"which of these is the {part} configuration?", named)
     if not found and needed is not None:
-        raise command_line(f"--{part}", None, f"there is no {part} configuration in the directory", needed)
+        raise parts.missing(part, f"there is no {part} configuration in the directory", needed)
     return found[0] if found else None
 
 
@@ -224,11 +234,12 @@ def _walk(folder: Path) -> list[Path]:
 
 
 def _recognise(path: Path, parts: _Parts) -> None:
-    """Adds a file to the parts that it may be; what cannot be read is none of them."""
+    """Adds a file to the parts that it may be; what cannot be read is none of them, and remembered."""
     try:
         content = inputs.read_bytes(path, str(path), MAX_BYTES * 64)
         text = document.decode(content, str(path))
-    except InputError:
+    except InputError as error:
+        parts.unread += error.problems
         return
     if path.suffix == ".txt":
         first = (text.split("\n", 1)[0].split() or [""])[0].rstrip(":")
@@ -241,12 +252,13 @@ def _recognise(path: Path, parts: _Parts) -> None:
         return
     try:
         values = load(content, str(path)).values
-    except InputError:
+    except InputError as error:
         # Damaged files count as what they look like, so that what is wrong is said.
         for key, found in (("memory-type", parts.memories), ("-implementation", parts.systems)):
             if key in text:
                 found.append(path)
-                break
+                return
+        parts.unread += error.problems
         return
     if isinstance(values, dict) and any(key in values for key in MEMORY_KEYS[:2]):
         parts.memories.append(path)
@@ -322,7 +334,7 @@ def _is_number(value: object) -> bool:
 
 def _take_memory(made: Imported, parts: _Parts, asked: Asked, rules: chakra.Rules) -> None:
     """What loads and stores take, by the remote memory configuration."""
-    path = _one(parts.memories, "memory", asked, None)
+    path = _one(parts, parts.memories, "memory", asked, None)
     if path is None:
         return
     text = _json(path)

@@ -4,7 +4,8 @@ Kernels of the main stream are on stream 7 and those of others from stream 8 on.
 streams from 20 on: as many as run at a time, since kernels of a stream do not overlap. Times are microseconds with
 three decimals, both ends rounded down, so that what does not overlap in the run does not overlap here. There are no
 launches and no operators of the host: the simulation has none. Messages between two ranks are not in the timeline of a
-run, so neither here.
+run, so neither here. A collective that is in flight when the run ends is left out: a kernel that ends where the profile
+does would be one of its size that took less time than it takes.
 """
 
 from __future__ import annotations
@@ -32,7 +33,19 @@ NAMES: Final = {
 """What NCCL calls the kernel of a collective, and PyTorch the collective."""
 DTYPES: Final = {1: ("u8", "Byte"), 2: ("bf16", "BFloat16"), 4: ("f32", "Float"), 8: ("f64", "Double")}
 """Data types by the bytes of an element, in NCCL and in PyTorch."""
-_COLLECTIVE = re.compile(r"(?P<kind>[a-z-]+) of iteration (?P<iteration>[0-9]+)")
+_COLLECTIVE = re.compile(r"(?P<kind>[a-z-]+) of iteration (?P<iteration>[0-9]+)(?P<unfinished>, in flight at the end)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The profiles of NPUs."""
+
+    contents: Mapping[int, bytes]
+    """By the number of the NPU."""
+    collectives: int
+    """Of the NPU that lacks the most: those of the run."""
+    unfinished: int
+    """Of the same NPU: those that are not in the profile, since the run ends before they do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +88,8 @@ class Calls:
 
 def profiles(
     listing: Mapping[str, Any], slices: Sequence[Mapping[str, Any]], npus: int, element: int, name: str
-) -> dict[int, bytes]:
-    """The profiles of the NPUs that have slices, by number. `slices` are rows of the table of that name, `listing` is
+) -> Profiles:
+    """The profiles of the NPUs that have slices. `slices` are rows of the table of that name, `listing` is
     the graph of the run as the engine lists it.
     """
     by_npu: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
@@ -84,11 +97,19 @@ def profiles(
         by_npu[row["npu"]].append(row)
     of_npu = {npu: of for of in listing["classes"] for npu in of["npus"]}
     found: dict[int, bytes] = {}
+    lacking = (0, 0)
     for npu, rows in sorted(by_npu.items()):
         calls = Calls.of(of_npu[npu]["nodes"] if npu in of_npu else ())
         groups = [_group(family, npu) for family in listing["families"]]
         found[npu] = _profile(rows, calls, groups, (npu, npus, element, name))
-    return found
+        matches = [match for row in rows if (match := _collective(row)) is not None]
+        lacking = max(lacking, (sum(match["unfinished"] is not None for match in matches), len(matches)))
+    return Profiles(found, collectives=lacking[1], unfinished=lacking[0])
+
+
+def _collective(row: Mapping[str, Any]) -> re.Match[str] | None:
+    """What a row says of a collective, if it is one."""
+    return _COLLECTIVE.fullmatch(row["name"]) if row["track"].startswith("collective ") else None
 
 
 def _group(family: Mapping[str, Any], npu: int) -> list[int]:
@@ -114,7 +135,7 @@ def _profile(
             stream = COMPUTE if track == "compute" else BACKGROUND
             args: dict[str, Any] = {}
             title = row["name"]
-        elif track.startswith("collective ") and (match := _COLLECTIVE.fullmatch(row["name"])):
+        elif (match := _collective(row)) is not None and match["unfinished"] is None:
             kind = match["kind"]
             call = called.get(place_of_row)
             place = next((n for n, until in enumerate(free) if until <= start), len(free))
@@ -145,7 +166,7 @@ def _called(rows: Sequence[Mapping[str, Any]], calls: Calls) -> dict[int, Call]:
     found: dict[int, Call] = {}
     elsewhere: list[tuple[int, str, int]] = []
     for place, row in enumerate(rows):
-        match = _COLLECTIVE.fullmatch(row["name"]) if row["track"].startswith("collective ") else None
+        match = _collective(row)
         if match is None:
             continue
         kind, iteration = match["kind"], int(match["iteration"])

@@ -39,6 +39,7 @@ OPS: Final = ("linear", "conv", "conv-transpose", "matmul", "attention", *PER_EL
 KEYS: Final = ("name", "op", "layer", "inputs", "output", "weight", "parameters", "shared", "element", "groups")
 FAMILY: Final = "data"
 """The communicators that reduce gradients."""
+MISSING: Final = "PyTorch is not installed: from_module needs it (see pytorch.org, 'Get Started')"
 SHAPE: Final = "a list of whole numbers from 1"
 """What is accepted as a shape."""
 
@@ -56,7 +57,12 @@ def from_module(module: Any, example_inputs: Sequence[Any]) -> dict[str, Any]:
     Raises [`UntraceableError`] if torch.fx cannot trace it, it does not take these inputs, or it has layers whose
     operations are not known, and `ImportError` without PyTorch.
     """
-    import torch
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":  # there is one, which is not whole
+            raise
+        raise ModuleNotFoundError(MISSING, name=error.name) from None
     from torch.fx.passes.shape_prop import ShapeProp
 
     if not isinstance(module, torch.nn.Module):

@@ -165,7 +165,7 @@ def places(out: Path | None, name: str) -> Places:
 
 def save(imported: Imported, out: Path | None) -> dict[str, str]:
     """Writes the files, checks that the experiment is legal, and returns their names. Raises [`InputError`]."""
-    from syncline import rundir
+    from syncline import outputs
     from syncline.schema import graph_file, load
 
     to = places(out, imported.name)
@@ -180,13 +180,10 @@ def save(imported: Imported, out: Path | None) -> dict[str, str]:
         contents[to.differences] = differences_text(imported).encode()
     contents[to.experiment] = experiment_text(imported, to.graph).encode()
     experiment = to.folder / to.experiment
-    try:
-        to.folder.mkdir(parents=True, exist_ok=True)
-        for name, content in contents.items():
-            rundir.write(to.folder / name, content)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise command_line("--out", str(to.folder), f"this cannot be written: {reason}") from None
+    kinds = {to.graph: outputs.GRAPH, to.differences: outputs.DIFFERENCES, to.experiment: outputs.IMPORTED}
+    outputs.write_into(
+        to.folder, {name: (content, kinds.get(name) or outputs.same(content)) for name, content in contents.items()}
+    )
     try:
         load.load_file(experiment, str(experiment))
     except InputError:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from syncline import outputs
 from syncline.measurements import grid
 from syncline.measurements.operations import UnsupportedError
 from syncline.measurements.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
@@ -187,6 +188,9 @@ def main(given: Iterable[str] | None = None) -> int:
     arguments = _parser().parse_args(None if given is None else list(given))
     try:
         kernels = wanted(arguments)
+        if (refused := outputs.refusal(arguments.out, outputs.KERNELS)) is not None:
+            print(f"{arguments.out}: {refused[0]}; accepted: {refused[1]}", file=sys.stderr)
+            return 2
         on = clock(arguments.device, arguments.seed)
         file = arguments.out.open("w", encoding="utf-8", newline="")
     except (ShapesError, UnusableError) as error:

@@ -17,9 +17,22 @@ ELEMENT: Final = 2
 
 def parameters(model: Model) -> int:
     """Trainable parameters; what tied layers share is counted once."""
+    return sum(of_layer(layer) for layer in model.layers) - sum(shared(model).values())
+
+
+def shared(model: Model) -> dict[str, int]:
+    """Parameters that layers share with an earlier one, to which they are tied, by the names of these layers."""
     layers = {layer.name: layer for layer in model.layers}
-    shared = sum(_of(layers[first], TABLES) for first, _ in model.tied)
-    return sum(_of(layer) for layer in model.layers) - shared
+    found: dict[str, int] = {}
+    for first, second in model.tied:
+        found[second] = found.get(second, 0) + of_layer(layers[first], TABLES)
+    return found
+
+
+def of_layer(layer: Layer, kinds: frozenset[str] | None = None) -> int:
+    """Trainable parameters of a layer, or of its operators of some kinds."""
+    operators = [operator for operator in layer.operators if kinds is None or operator.kind in kinds]
+    return sum(demand.params for demand in demands.of(operators, ELEMENT))
 
 
 def forward_flops(model: Model) -> int:
@@ -30,11 +43,6 @@ def forward_flops(model: Model) -> int:
 def product_flops(model: Model, *passes: str) -> int:
     """Operations of matrix products in some passes: `forward`, `weight_grad`, `input_grad`."""
     return sum(k.flops for pass_ in passes for k in _kernels(model, pass_) if k.gemm is not None)
-
-
-def _of(layer: Layer, kinds: frozenset[str] | None = None) -> int:
-    operators = [operator for operator in layer.operators if kinds is None or operator.kind in kinds]
-    return sum(demand.params for demand in demands.of(operators, ELEMENT))
 
 
 def _kernels(model: Model, pass_: str) -> Iterable[Kernel]:

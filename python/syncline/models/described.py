@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from syncline.models import counts
 from syncline.models.form import SUM
 from syncline.models.model import Layer, Model, Operator
 
@@ -56,8 +57,10 @@ def tables(model: Model) -> Tables:
 
 
 def chain(model: Model, element: int, kernels: str) -> dict[str, Any]:
-    """Layers one after the other, with elements of so many bytes."""
-    return {"source": "layers", "layers": _layers(model.layers), "element_bytes": element, "kernels": kernels}
+    """Layers one after the other, with elements of so many bytes. What tied layers share is of the first of them."""
+    shared = counts.shared(model)
+    layers = [_layer(layer) | {"shared": shared.get(layer.name, 0)} for layer in model.layers]
+    return {"source": "layers", "layers": layers, "element_bytes": element, "kernels": kernels}
 
 
 def recommender(model: Model, npus: int, element: int, kernels: str) -> dict[str, Any]:

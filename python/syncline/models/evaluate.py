@@ -9,7 +9,7 @@ from typing import Final
 from syncline import facts
 from syncline.document import Origin
 from syncline.errors import InputError, did_you_mean, one_of
-from syncline.models import demands
+from syncline.models import counts, demands
 from syncline.models.expressions import Expression, ExpressionError
 from syncline.models.form import GroupForm, LayerForm, ModelFile, Name, Number, OperatorForm, Repeat
 from syncline.models.model import Layer, Model, Operator
@@ -59,14 +59,8 @@ class _Evaluation:
         values = self._given(samples, sequence, parameters)
         for entry in file.layers:
             self._entry(entry, values)
-        names = {layer.name for layer in self.layers}
-        for name in (name for pair in file.tied for name in pair):
-            if name not in names:
-                message = f"there is no layer {name!r}{did_you_mean(name, names)}"
-                raise InputError(
-                    [file.origin.below("tied", file.origin.line).problem(message, None, "names of layers")]
-                )
         self._check()
+        self._check_tied()
         hidden = 0 if file.hidden is None else _value(file.hidden, values)
         tokens = values.get("sequence", 1)
         return Model(file.name, tuple(self.layers), tokens, samples, hidden, file.tied)
@@ -137,6 +131,27 @@ class _Evaluation:
         operator = Operator(form.name, form.kind, sizes, form.split)
         self.places.setdefault((form.kind, tuple(sizes.items())), (operator, form.origin))
         return operator
+
+    def _check_tied(self) -> None:
+        """Refuses layers that cannot be tied: the second of a pair has the table of the first one."""
+        origin = self.file.origin.below("tied", self.file.origin.line)
+        layers = {layer.name: layer for layer in self.layers}
+        for name in (name for pair in self.file.tied for name in pair):
+            if name not in layers:
+                message = f"there is no layer {name!r}{did_you_mean(name, layers)}"
+                raise InputError([origin.problem(message, None, "names of layers")])
+        accepted = "pairs of layers, of which the first one has an embedding, and the second one no fewer parameters"
+        for first, second in self.file.tied:
+            table, own = counts.of_layer(layers[first], counts.TABLES), counts.of_layer(layers[second])
+            wrong = None
+            if first == second:
+                wrong = "this is one layer"
+            elif table == 0:
+                wrong = f"{first} has no embedding"
+            elif table > own:
+                wrong = f"the embedding of {first} has {table:,} parameters, and {second} has {own:,}"
+            if wrong is not None:
+                raise InputError([origin.problem(wrong, f"[{first}, {second}]", accepted)])
 
     def _check(self) -> None:
         """Asks the engine whether there can be such operators, and such layers."""

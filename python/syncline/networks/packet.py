@@ -50,7 +50,8 @@ class PacketNetwork(NetworkSection):
     packet: Size = 256
     """Payload of a packet."""
     buffer: Buffer = None
-    """Input buffer of a link, as a size; `auto` is twice the bandwidth-delay product of the link."""
+    """Input buffer of a link, as a size; `auto` is twice the bandwidth-delay product of the link. It has a slot for
+    each packet that fits, and a short packet takes one like a full one: messages of a few bytes fill it as fast."""
     deadlock_rule: Literal["bubble", "dateline", "none"] = "bubble"
     """How rings are kept free of deadlock; `none` shows what happens without a rule."""
     mode: Literal["trains", "reference"] = "trains"

@@ -28,7 +28,7 @@ def _sections() -> Iterator[str]:
     engine = facts.engine()
     yield "## Algorithms\n"
     for line in algorithms.DESCRIPTION.partition(". ")[2].rstrip(".").split("; `"):
-        name, _, says = line.strip("`").partition("`: ")
+        name, _, says = line.removeprefix("`").partition("`: ")
         yield f"* `{name}`: {says}."
     yield "\n## What each implements\n"
     yield from table(

@@ -70,9 +70,10 @@ def _section(name: str, command: Any) -> Iterator[str]:
 
 
 def _usage(argument: Any) -> str:
-    many = "..." if argument.nargs == -1 else ""
-    name = (argument.metavar or argument.name.upper()) + many
-    return name if argument.required else f"[{name.strip('[]')}]"
+    name = argument.metavar or argument.name.upper()
+    if argument.nargs == -1 and not name.endswith("..."):
+        name += "..."
+    return name if argument.required or name.startswith("[") else f"[{name}]"
 
 
 def _names(option: Any) -> str:

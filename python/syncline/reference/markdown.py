@@ -39,4 +39,5 @@ def anchor(heading: str) -> str:
 
 def sentence(text: str) -> str:
     """A text with a capital at its beginning and a full stop at its end."""
+    text = text.strip()
     return text[:1].upper() + text[1:] + ("" if not text or text[-1] in ".:" else ".")

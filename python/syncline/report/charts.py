@@ -26,6 +26,8 @@ PATTERNS = ("", "/", ".")
 """What tells classes of links apart that share a colour."""
 PANEL_PX = 92
 GAP_PX = 34
+TITLE_LINE_PX = 15
+"""A line of the title of a panel."""
 
 
 def point_limit(series: int) -> int:
@@ -143,13 +145,15 @@ def breakdown(study: Study) -> Figure | None:
     }
 
 
-def stacked_panels(count: int, panel_px: int = PANEL_PX, top_px: int = 26) -> tuple[int, list[list[float]]]:
+def stacked_panels(
+    count: int, panel_px: int = PANEL_PX, top_px: int = 26, gap_px: int = GAP_PX
+) -> tuple[int, list[list[float]]]:
     """Height of a chart of equal panels and the domains of their vertical axes, first on top."""
     bottom_px = 48
-    inner = count * panel_px + (count - 1) * GAP_PX
+    inner = count * panel_px + (count - 1) * gap_px
     domains = []
     for i in range(count):
-        upper = 1 - i * (panel_px + GAP_PX) / inner
+        upper = 1 - i * (panel_px + gap_px) / inner
         domains.append([round(max(0.0, upper - panel_px / inner), 6), round(upper, 6)])
     return inner + top_px + bottom_px, domains
 
@@ -192,18 +196,13 @@ def _percentages(values: Sequence[float | None]) -> list[float | None]:
     return [None if v is None else 100 * v for v in values]
 
 
-def _panel_title(text: str, y: float, right: str) -> list[dict[str, Any]]:
-    common = {"xref": "paper", "yref": "paper", "y": y, "yanchor": "bottom", "showarrow": False}
+def _panel_title(text: str, y: float, below: str) -> list[dict[str, Any]]:
+    """The name of a panel and, below it, what is said of it: beside each other they have no room on a phone."""
+    common = {"xref": "paper", "yref": "paper", "x": 0, "xanchor": "left", "y": y, "yanchor": "bottom"}
+    common |= {"showarrow": False}
     return [
-        {**common, "text": f"<b>{text}</b>", "x": 0, "xanchor": "left", "yshift": 2},
-        {
-            **common,
-            "text": right,
-            "x": 1,
-            "xanchor": "right",
-            "yshift": 2,
-            "font": {"color": "@muted"},
-        },
+        {**common, "text": f"<b>{text}</b>", "yshift": 2 + TITLE_LINE_PX},
+        {**common, "text": below, "yshift": 2, "font": {"color": "@muted"}},
     ]
 
 
@@ -254,7 +253,7 @@ def utilisation(study: Study, marks: Callable[[Variant, int], Sequence[Mark]] | 
     if not shown:
         return None
     scale = time_scale(w.edges_s[-1] for _, w, _ in shown)
-    height, domains = stacked_panels(len(shown))
+    height, domains = stacked_panels(len(shown), gap_px=GAP_PX + TITLE_LINE_PX)
     traces: list[dict[str, Any]] = []
     layout: dict[str, Any] = {"annotations": []}
     for i, (v, w, dims) in enumerate(shown):
@@ -300,16 +299,16 @@ def utilisation(study: Study, marks: Callable[[Variant, int], Sequence[Mark]] | 
             "anchor": "x",
         }
         means = w.means()
-        right = " \u00b7 ".join(
+        said = " \u00b7 ".join(
             f"mean {label} {percent(means[key])}"
             for key, label in (("compute", "compute"), ("links", "links"))
             if key in means
         )
-        layout["annotations"] += _panel_title(chart_text(short(v.name, 48)), domains[i][1], right)
+        layout["annotations"] += _panel_title(chart_text(short(v.name, 40)), domains[i][1], said)
     end = max(w.edges_s[-1] for _, w, _ in shown)
     layout |= {
-        "height": height + 26,
-        "margin": {"l": 56, "r": 12, "t": 52, "b": 48},
+        "height": height + 26 + TITLE_LINE_PX,
+        "margin": {"l": 56, "r": 12, "t": 52 + TITLE_LINE_PX, "b": 48},
         "hovermode": "x unified",
         "legend": {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top", "x": 0},
         "showlegend": True,

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
 from . import html
-from .markup import Charts, Column, hint, section, table
+from .markup import Cell, Charts, Column, Row, hint, section, table
 from .study import Table, mapping, read, texts
 
 MOST_SETTINGS: Final = 60
 """Settings that are listed; of more, the first ones and how many there are."""
 MOST_LETTERS: Final = 60
-"""Letters of a value; the end of a longer one is cut."""
+"""Letters of a value that is shown whole; of a longer one, what it has in common with the others is left out."""
+MOST_DIFFERENT: Final = 240
+"""Letters of the part of a value in which it differs; the end of a longer one is cut."""
 ABSENT: Final = "\N{EN DASH}"
 
 
@@ -49,9 +52,10 @@ def build(runs: Sequence[Compared], command: str) -> str:
     tables = {run.name_of(name): of for run in runs for name, of in run.tables.items()}
     study = read(document, tables)
     figures: Charts = {}
-    *found, facts = html.page_sections(study, figures, command)
+    alone = hint("What limits each system, and its critical path, are in the report of its own run.")
+    *found, facts = html.page_sections(study, figures, command, alone)
     headline, *rest = found
-    body = "\n".join([headline, _settings(runs), *rest, facts])
+    body = "\n".join([headline, settings_section(runs), *rest, facts])
     return html.page(study, body, figures)
 
 
@@ -105,7 +109,7 @@ def _of_workloads(runs: Sequence[Compared]) -> list[str]:
     return ["workloads differ: times are those of different work"] if len(work) > 1 else []
 
 
-def _settings(runs: Sequence[Compared]) -> str:
+def settings_section(runs: Sequence[Compared]) -> str:
     """The settings in which systems differ, a row each."""
     each = {run.name_of(name): _flat(of) for run in runs for name, of in run.settings.items()}
     if not each:
@@ -115,10 +119,14 @@ def _settings(runs: Sequence[Compared]) -> str:
     if not different:
         return section("settings", "What differs", hint("Nothing: all systems were run with the same settings."))
     columns = [Column("setting", numeric=False), *(Column(name, numeric=False) for name in each)]
-    rows = [[key, *(_shown(settings.get(key)) for settings in each.values())] for key in different[:MOST_SETTINGS]]
+    rows: list[Row] = [
+        [key, *_shown([settings.get(key) for settings in each.values()])] for key in different[:MOST_SETTINGS]
+    ]
     more = len(different) - len(rows)
     rest = hint(f"{more} more settings differ.") if more > 0 else ""
-    return section("settings", "What differs", table("settings", columns, rows) + rest)
+    how = hint("Of long values the part in which they differ; a pointer is told the whole.")
+    cut = any(isinstance(cell, Cell) for row in rows for cell in row)
+    return section("settings", "What differs", (how if cut else "") + table("settings", columns, rows) + rest)
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:
@@ -132,6 +140,33 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
     return found
 
 
-def _shown(value: Any) -> str:
-    text = ABSENT if value is None else str(value)
-    return text if len(text) <= MOST_LETTERS else text[: MOST_LETTERS - 1] + "\N{HORIZONTAL ELLIPSIS}"
+def _shown(values: Sequence[Any]) -> list[str | Cell]:
+    """The values of a setting, of long ones the part in which they differ, with the whole for a pointer."""
+    whole = [ABSENT if value is None else str(value) for value in values]
+    present = [text for text, value in zip(whole, values, strict=True) if value is not None]
+    if max(map(len, whole)) <= MOST_LETTERS:
+        return list(whole)
+    before = _common_words(present)
+    after = _common_words([text[before:][::-1] for text in present])
+    if any(len(text) - before - after <= 0 for text in present) or len(set(present)) == 1:
+        before = after = 0
+    return [
+        text if value is None or (len(text) <= MOST_DIFFERENT and not before + after) else _cut(text, before, after)
+        for text, value in zip(whole, values, strict=True)
+    ]
+
+
+def _common_words(values: Sequence[str]) -> int:
+    """How many letters at their beginning values have in common, up to a space or a separator behind a word."""
+    same = takewhile(lambda letters: len(set(letters)) == 1, zip(*values, strict=False))
+    common = "".join(letters[0] for letters in same)
+    return max((common.rfind(separator) + 1 for separator in " ,;_([{"), default=0)
+
+
+def _cut(text: str, before: int, after: int) -> Cell:
+    """A value without what it has in common with the others."""
+    part = text[before : len(text) - after]
+    if len(part) > MOST_DIFFERENT:
+        part, after = part[: MOST_DIFFERENT - 1], 1
+    dots = "\N{HORIZONTAL ELLIPSIS}"
+    return Cell(f"{dots if before else ''}{part}{dots if after else ''}", hint=text)

@@ -27,18 +27,20 @@ def build(
     """
     study = read(document, variants)
     figures: Charts = {}
-    *found, facts = page_sections(study, figures, command, explained)
+    *found, facts = page_sections(study, figures, command, why.reasons(explained))
     body = "\n".join([*found, *filter(None, [trees]), facts])
     return page(study, body, figures)
 
 
-def page_sections(study: Study, figures: Charts, command: str, explained: Sequence[Entry] = ()) -> list[str]:
-    """The sections in the order in which people ask; charts are added to `figures`."""
+def page_sections(study: Study, figures: Charts, command: str, reasons: str) -> list[str]:
+    """The sections in the order in which people ask, `reasons` before what else is said of them; charts are added to
+    `figures`.
+    """
     best = study.ranked[0] if study.ranked else None
     chosen = next((i for i, v in enumerate(study.variants) if v is best), 0)
     found = [
         sections.headline_section(study, figures),
-        sections.why_section(study, why.reasons(explained)),
+        sections.why_section(study, reasons),
         sections.utilisation_section(study, figures),
         transport.transport_section(study, figures, chosen),
         details.layers_section(study, chosen),

@@ -33,6 +33,8 @@ class Cell:
     bar: float | None = None
     heat: float | None = None
     below: str = ""
+    hint: str = ""
+    """What a pointer is told, such as the whole of a text that is cut."""
 
 
 Row = Sequence[str | Cell]
@@ -57,10 +59,12 @@ def _cell(value: str | Cell, column: Column) -> str:
     if value.bar is not None and value.bar >= 0.005:
         inner = f'<span class="bar" style="--w:{value.bar:.3f}"></span>{inner}'
         kind = ' class="n has-bar"'
-    style = ""
+    style = f' title="{html_text(value.hint)}"' if value.hint else ""
+    if not column.numeric and (len(value.text) > LONG or value.below):
+        kind = ' class="long above"' if value.below else ' class="long"'
     if value.heat is not None:
-        kind = ' class="n heat"' if value.heat < 0.7 else ' class="n heat strong"'
-        style = f' style="--v:{value.heat:.3f}"'
+        kind = ' class="n heat"'
+        style += f' style="--v:{value.heat:.3f}"'
     return f"<td{kind}{style}>{inner}</td>"
 
 

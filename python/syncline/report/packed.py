@@ -1,6 +1,6 @@
 """What makes pages small: plotly's script without the parts that pages do not use, compressed, as text.
 
-Plotly's script is nine tenths of a page. Two parts of it, which draw maps and surfaces in three dimensions, are left
+Plotly's script is most of a page. Three parts of it, which draw maps (two) and surfaces in three dimensions, are left
 out where they are found as they are in the version that this was written for (plotly.js 4); what is not found stays.
 A page unpacks the rest with `DecompressionStream`, which browsers have had since 2023.
 """
@@ -16,6 +16,10 @@ from typing import Final
 
 _WORKER: Final = re.compile(r"exports='(?:[^'\\]|\\.){100000,}'")
 """The program of maps, as a text that is run apart."""
+_MAPS: Final = re.compile(r"function [\w$]+\(e,t\)\{this\.x=e,this\.y=t\}(?=function )")
+"""Where the library of maps begins: with its points."""
+_PARTS: Final = re.compile(r"var ([\w$]+)=\{\};[\w$]+\(\1,\{AJAXError:")
+"""The name of what holds the parts of the library, which a function makes when a map is drawn."""
 _SOLIDS: Final = re.compile(
     r'W\(\([\w$]+,[\w$]+\)=>\{"use strict";\(\(\)=>\{'
     r"var \w+=\{\d+\(\w+,\w+,\w+\)\{\w+\.exports=\{alpha_shape:"
@@ -28,12 +32,25 @@ _NOTHING: Final = "W((a,b)=>{b.exports=new Proxy(function(){},{get:(t,k,r)=>r})"
 
 def slim(script: str) -> str:
     """Plotly's script without what draws maps and three dimensions."""
-    script = _WORKER.sub("exports=''", script)
+    script = _without_maps(_WORKER.sub("exports=''", script))
     begin = _SOLIDS.search(script)
     end = _NEXT_MODULE.search(script, begin.end()) if begin else None
     if begin is None or end is None:
         return script
     return script[: begin.start()] + _NOTHING + script[end.start() :]
+
+
+def _without_maps(script: str) -> str:
+    """The script with a library of maps that has no parts."""
+    begin = _MAPS.search(script)
+    parts = _PARTS.search(script, begin.end()) if begin else None
+    end = _NEXT_MODULE.search(script, parts.end()) if parts else None
+    if begin is None or parts is None or end is None:
+        return script
+    make = re.search(rf"([\w$]+)\(\),[\w$]+\({re.escape(parts[1])}\)", script[end.end() :])
+    if make is None:
+        return script
+    return f"{script[: begin.start()]}var {parts[1]}={{}},{make[1]}=()=>{{}};{script[end.end() :]}"
 
 
 def packed(text: str) -> str:

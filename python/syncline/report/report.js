@@ -33,12 +33,23 @@
 
   const css = (name) => getComputedStyle(root).getPropertyValue("--" + name).trim();
 
-  // A colour of the scale of heat, whose ends are 0 and 1 ("@heat:0.25").
-  function heat(share) {
+  // A colour of the scale of heat, whose ends are 0 and 1, as parts of red, green and blue.
+  function parts(share) {
     const [from, to] = share < 0.5 ? ["heat0", "heat1"] : ["heat1", "heat2"];
     const part = (colour, i) => parseInt(css(colour).slice(1 + 2 * i, 3 + 2 * i), 16);
     const mixed = (i) => Math.round(part(from, i) + (part(to, i) - part(from, i)) * (2 * share - (share < 0.5 ? 0 : 1)));
-    return `rgb(${mixed(0)}, ${mixed(1)}, ${mixed(2)})`;
+    return [0, 1, 2].map(mixed);
+  }
+
+  // Such a colour ("@heat:0.25").
+  const heat = (share) => `rgb(${parts(share).join(", ")})`;
+
+  // Black or white, whichever is easier to read upon such a colour: black where the colour's luminance (WCAG 2) is above
+  // that at which both have the same contrast, of 4.58.
+  function onHeat(share) {
+    const linear = (part) => (part <= 10 ? part / 3294.6 : ((part / 255 + 0.055) / 1.055) ** 2.4);
+    const [red, green, blue] = parts(share).map(linear);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 ? "#000000" : "#ffffff";
   }
 
   // Colours are tokens such as "@compute". Only keys that hold colours are read: names of users may look like tokens.
@@ -82,11 +93,23 @@
     });
   }
 
+  // The numbers upon cells: plotly's own grey is hard to read upon the colours in the middle of a scale.
+  function ink(place) {
+    const map = place.data.find((trace) => trace.type === "heatmap" && trace.texttemplate);
+    for (const text of map ? place.querySelectorAll(".heatmap-label text") : []) {
+      const cell = text.__data__; // what plotly draws, kept there by its d3
+      if (cell) text.style.fill = onHeat((cell.z - map.zmin) / (map.zmax - map.zmin));
+    }
+  }
+
   async function draw(id) {
     const place = document.getElementById(id);
     if (!place || place.offsetParent === null) return;
     try {
+      const first = !place.data;
       await Plotly.react(place, traces(id), themedLayout(figures[id].layout), CONFIG);
+      ink(place);
+      if (first) place.on("plotly_afterplot", () => ink(place));
       place.style.minHeight = "";
       drawn.add(id);
     } catch (error) {

@@ -66,18 +66,16 @@ def _what_if(entries: Sequence[Entry]) -> str:
     scale = time_scale(rerun["iteration_time_s"] for _, rerun in helpful)
     columns = [
         Column("variant", numeric=False),
-        Column("change", numeric=False),
+        Column("change", numeric=False, hint="Below it: the settings that repeat it"),
         Column("time", scale.unit, hint="Of an iteration, or of a collective on its own"),
         Column("saves", "%", width=20),
-        Column("settings", numeric=False, hint="What repeats it"),
     ]
     rows: list[Row] = [
         [
             str(entry["name"]),
-            str(rerun["change"]),
+            Cell(str(rerun["change"]), below=" ".join(f"--set '{text}'" for text in rerun["set"])),
             scale.text(rerun["iteration_time_s"]),
             Cell(percent(rerun["gain"]).removesuffix(" %"), bar=rerun["gain"]),
-            " ".join(f"--set '{text}'" for text in rerun["set"]),
         ]
         for entry, rerun in helpful
     ]

@@ -79,6 +79,40 @@ def rivals(overrides: Iterable[Override]) -> Iterable[Problem]:
                 yield override.value.origin.problem(message, document.plain(override.value), accepted)
 
 
+def given_twice(overrides: Iterable[Override]) -> Iterable[Problem]:
+    """Fields that are set in two ways, by `--set` and by a flag of their own, say, of which one would win in silence:
+    even where both say the same, since what is written twice is changed once. The same way twice is not meant here.
+    """
+    first: dict[tuple[str, ...], Override] = {}
+    for override in overrides:
+        for path in _fields(override):
+            other = first.setdefault(path, override)
+            ways = [_way(each.value.origin) for each in (other, override)]
+            if ways[0] != ways[1]:
+                message = f"this is given twice, by {ways[0]} and by {ways[1]}"
+                yield other.value.origin.problem(message, document.plain(other.value), "one of them")
+
+
+def _fields(override: Override) -> list[tuple[str, ...]]:
+    """The fields that an override sets, of all variants alike; of a section in full, each of its keys."""
+    path = override.path[2:] if override.path[0] == "variants" and len(override.path) > 2 else override.path
+    if len(path) == 1 and isinstance(override.value, Mapping) and path[0] != "topology":
+        return [(*path, key) for key in override.value.entries]
+    if len(path) == 1 and path[0] in SHORTHANDS:
+        return [(*path, SHORTHANDS[path[0]])]
+    if path[0] == "topology" and path[1:] in [(key,) for key in EXCLUSIVE["topology"]]:
+        return [path[:1]]
+    return [path]
+
+
+def _way(origin: Origin) -> str:
+    """How a value is given: `--set`, `--algorithm`, or the name of an argument. The places of arguments that no field
+    of a file is behind have it as their path (`api.arguments`).
+    """
+    name = origin.file.removeprefix("argument ")
+    return name if name.startswith("--") or name != origin.file else origin.path
+
+
 def expand(section: str, node: Node) -> Node:
     """A section in full, where it is written in short."""
     if section in SHORTHANDS and isinstance(node, Scalar):

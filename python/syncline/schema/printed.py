@@ -653,9 +653,13 @@ class ExportDocument(Head):
     file: str | None
     """The file that was written."""
     format: str
-    """Its format."""
-    plan: Any
-    """The plan, where no file was written (`syncline schema plan`)."""
+    """Its format: `syncline-plan`, `msccl-xml` or `mscclpp-json`."""
+    plan: Any = None
+    """Of the first, the plan (`syncline schema plan`)."""
+    xml: str | None = None
+    """Of `msccl-xml`, the text of the schedule."""
+    text: str | None = None
+    """Of `mscclpp-json`, the text of the execution plan."""
 
 
 class ExportTraceDocument(Head):
@@ -797,5 +801,9 @@ class ProblemDocument(Part):
 class ErrorsDocument(Part):
     """What every command prints on standard error with `--json`, and nothing else, where its input is wrong."""
 
+    schema_version: Annotated[int, Field(ge=1)]
+    """The version of the form of the document."""
+    version: str
+    """The version of Syncline that has made it."""
     errors: Annotated[list[ProblemDocument], Field(min_length=1)]
     """Everything that is wrong with the input."""

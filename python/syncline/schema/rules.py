@@ -149,6 +149,19 @@ def _who(parts: Parts) -> Iterator[Violation]:
             yield Violation(("groups",), error.message, error.accepted)
 
 
+def _of_all(workload: GraphWorkload | DividedWorkload | JobsWorkload, name: str) -> tuple[str, str]:
+    """Why a workload whose parts have NPUs of their own takes no `gpus` and no `groups`, and what to do instead."""
+    if isinstance(workload, DividedWorkload):
+        message = "a divided training (workload.global_batch) takes all GPUs of the topology"
+        return message, f"leave {name} out, and name a topology of the GPUs that train"
+    if isinstance(workload, JobsWorkload):
+        return "each of workload.jobs says which NPUs it takes", f"leave {name} out, and write npus of each job"
+    return (
+        "a graph says itself who communicates with whom",
+        f"leave {name} out: its classes and families say it",
+    )
+
+
 def _graph(parts: Parts) -> Iterator[Violation]:
     """What a graph says itself."""
     if isinstance(parts.workload, JobsWorkload):
@@ -157,7 +170,7 @@ def _graph(parts: Parts) -> Iterator[Violation]:
         return
     for name, given in (("gpus", parts.gpus), ("groups", parts.groups)):
         if given is not None:
-            yield Violation((name,), "the workload says itself who communicates with whom", f"none, with {GRAPH}")
+            yield Violation((name,), *_of_all(parts.workload, name))
     collective = parts.collective
     if collective is not None and collective.plan:
         yield Violation(("collective", "plan"), "families of communicators have no plans", f"none, with {GRAPH}")

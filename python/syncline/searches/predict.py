@@ -14,8 +14,8 @@ reach an NPU over all its links together: S of an all-reduce of size S among n N
 all-to-all, S / n of a reduce-scatter. M is a message between stages at that rate. On the analytical backend messages
 share links without slowing each other, so communication counts for nothing there.
 
-The estimate has collectives at the rates of `rates`, messages, and what gradients and weights take beyond the compute
-that they are beside.
+The estimate has collectives as long as they take by themselves with their algorithm (`alone`), or where that is not
+known at the rates of `rates`; messages; and what gradients and weights take beyond the compute that they are beside.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from syncline.models import times
 from syncline.models.demands import Kernel
 from syncline.models.model import Layer
 from syncline.schema.load import Variant
+from syncline.searches.alone import Alone
 from syncline.searches.rates import Rates
 from syncline.searches.space import Candidate, division
 from syncline.strategies import build, weights
@@ -83,6 +84,8 @@ class _Stage:
     first_backward: Cost
     update: float
     weights: Weights
+    layers: tuple[tuple[float, Weights], ...]
+    """What the backward pass of each layer computes, and its weights, in the order of the backward pass."""
 
     @property
     def both(self) -> Cost:
@@ -98,10 +101,14 @@ class Predictor:
     """Predicts the candidates of one experiment on one topology; what divisions have in common is worked out once."""
 
     base: Variant
+    algorithm: str = ""
+    """What all candidates have in place of the algorithm of the experiment, if that is another one."""
     rates: Rates = field(init=False)
     fastest: int | None = field(init=False)
     """Bytes per second that can reach an NPU; None if nothing bounds them."""
+    _alone: Alone = field(init=False)
     _compute: dict[str, Any] = field(init=False)
+    _rates_alone: dict[tuple[object, ...], float | None] = field(default_factory=dict)
     _kernels: dict[Kernel, int] = field(default_factory=dict)
     _layers: dict[tuple[object, ...], tuple[Cost, Cost]] = field(default_factory=dict)
     _stages: dict[tuple[object, ...], list[list[_Stage]]] = field(default_factory=dict)
@@ -109,6 +116,7 @@ class Predictor:
     def __post_init__(self) -> None:
         experiment = self.base.experiment
         self.rates = Rates(experiment.topology)
+        self._alone = Alone(self.base)
         bounded = experiment.network.backend != "analytical" and not experiment.slow_links
         self.fastest = (experiment.topology.fastest or None) if bounded else None
         self._compute = specification.compute_model(experiment)
@@ -144,6 +152,7 @@ class Predictor:
         updates = micros if setting.is_pipedream else 1
         for stage in stages:
             gradients = self._of_gradients(stage, setting)
+            gradients += self._shared(stage, setting)
             through = micros * (stage.both.about + self._gathered(stage, setting)) + updates * stage.update + gradients
             best = max(best, before + through)
             before += stage.first.about + 2 * hop
@@ -154,20 +163,31 @@ class Predictor:
         zero, family = setting.parallel.zero, self.rates.along(setting.mesh, build.FAMILIES["data"])
         if family.ranks == 1:
             return 0.0
-        size, weight = stage.weights.total * setting.gradient, stage.weights.total * setting.element
-        exchange = family.collective("reduce-scatter" if zero else "all-reduce", size)
-        last = exchange / max(1, len(setting.model.layers) // setting.parallel.pipeline)
-        exposed = max(last, exchange - stage.backward.compute) if setting.overlap else exchange
+        kind, weight = "reduce-scatter" if zero else "all-reduce", stage.weights.total * setting.element
+        ready = done = 0.0
+        for computed, held in stage.layers:  # one exchange after the other, each when its gradients are there
+            ready += computed if setting.overlap else 0.0
+            size = held.total * setting.gradient
+            done = max(done, ready) + (self._collective(setting, "data", kind, size) if size else 0.0)
+        exposed = max(0.0, done - ready)
         if zero >= 2:
             exposed *= setting.micros
-        return exposed + (family.collective("all-gather", weight) if zero in (1, 2) else 0.0)
+        return exposed + (self._collective(setting, "data", "all-gather", weight) if zero in (1, 2) else 0.0)
+
+    def _shared(self, stage: _Stage, setting: Setting) -> float:
+        """What gradients of weights take that other NPUs have, too: the first and the last stage, or those of tensor
+        parallelism, which add them when all others are there.
+        """
+        ends = self.rates.along(setting.mesh, ("pipeline",))
+        tied = ends.message(stage.weights.tied * setting.gradient) if stage.weights.tied else 0.0
+        whole = stage.weights.whole * setting.gradient
+        return tied + (self._collective(setting, "tensor", "all-reduce", whole) if whole else 0.0)
 
     def _gathered(self, stage: _Stage, setting: Setting) -> float:
         """With ZeRO 3, what the weights of a micro-batch take beyond its compute."""
         if setting.parallel.zero != 3:
             return 0.0
-        family = self.rates.along(setting.mesh, build.FAMILIES["data"])
-        gather = family.collective("all-gather", stage.weights.total * setting.element)
+        gather = self._collective(setting, "data", "all-gather", stage.weights.total * setting.element)
         return sum(max(0.0, gather - of.compute) for of in (stage.forward, stage.backward))
 
     # Stages and layers
@@ -193,8 +213,11 @@ class Predictor:
             served = parallel.parameter_server != "none"
             kernels = () if served else setting.updates(setting.held(held, divided=parallel.zero >= 1))
             chunks = [[self._layer(layer, passes, setting, rank) for layer in piece] for piece in pieces]
-            whole, first = _passes([cost for chunk in chunks for cost in chunk]), _passes(chunks[0])
-            found.append(_Stage(*whole, *first, self._time(kernels), held))
+            costs = [cost for chunk in chunks for cost in chunk]
+            whole, first = _passes(costs), _passes(chunks[0])
+            each = [of_layer for of_chunk in of_chunks for of_layer in of_chunk]
+            backward = tuple((cost[1].compute, own) for cost, own in zip(reversed(costs), reversed(each), strict=True))
+            found.append(_Stage(*whole, *first, self._time(kernels), held, backward))
         return found
 
     def _layer(self, layer: Layer, passes: LayerPasses, setting: Setting, rank: int | None) -> tuple[Cost, Cost]:
@@ -218,19 +241,34 @@ class Predictor:
                     found += Cost(taken * step.blocks, 0, (step.blocks - 1) * max(0.0, on - taken))
                 case Communicate():
                     family = self.rates.along(setting.mesh, build.FAMILIES[step.family])
-                    about = family.collective(step.kind, step.size)
+                    about = self._collective(setting, step.family, step.kind, step.size)
                     if step.blocks:
                         least = self._received(_arriving(step.kind, step.size, family.ranks))
                         found += Cost(0, least, about)
                     else:
                         beside += about
                 case Exchange():
-                    family = self.rates.along(setting.mesh, build.FAMILIES["expert"])
-                    found += Cost(exposed=family.collective("all-to-all", max(sum(row) for row in step.sizes)))
+                    size = max(sum(row) for row in step.sizes)
+                    found += Cost(exposed=self._collective(setting, "expert", "all-to-all", size))
                 case _:
                     found += Cost(exposed=beside)
                     beside = 0.0
         return found + Cost(exposed=beside)
+
+    def _collective(self, setting: Setting, family: str, kind: str, size: int) -> float:
+        """Picoseconds of a collective by its algorithm, and by rates where that is not known."""
+        axes = build.FAMILIES[family]
+        by_rate = self.rates.along(setting.mesh, axes)
+        if by_rate.ranks == 1:
+            return 0.0
+        key = (setting.mesh, family, kind, setting.parallel.parameter_server)
+        if key not in self._rates_alone:
+            usual = self.base.experiment.collective
+            usual = usual.model_copy(update={"algorithm": self.algorithm or usual.algorithm})
+            collective = specification.along(usual, setting.parallel, family)
+            self._rates_alone[key] = self._alone.rate(setting.mesh, axes, kind, collective)
+        rate = self._rates_alone[key]
+        return by_rate.collective(kind, size) if rate is None else size / rate
 
     def _time(self, kernels: Kernels) -> float:
         missing = list(dict.fromkeys(kernel for kernel in kernels if kernel not in self._kernels))

@@ -16,6 +16,7 @@ from syncline import memory
 from syncline.engine import PS_PER_S
 from syncline.errors import CancelledError
 from syncline.schema import rules
+from syncline.searches.alone import MOST_NPUS
 from syncline.searches.file import Search
 from syncline.searches.predict import Predicted, Predictor
 from syncline.searches.space import Candidate, Space
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 WAVE: Final = 4
 """Simulations for each processor between two looks at what can still win; twice as many each time."""
+ALGORITHMS_ALIKE: Final = f"on more than {MOST_NPUS} NPUs, estimates do not tell algorithms apart: only simulations do"
 PASS_BYTES: Final = 120_000
 """Memory that a simulation takes for each pass of a micro-batch through a layer: 4.6 GB for 192 through GPT-3 175B."""
 
@@ -125,11 +127,15 @@ class Found:
 
 def predicted(search: Search, space: Space) -> Found:
     """The candidates with bounds and estimates, of those that fit into memory."""
-    predictors = {id(base): Predictor(base) for base in search.bases}
-    findings = [
-        Finding(candidate, predictors[id(candidate.base)].of(candidate) if candidate.fits else None)
-        for candidate in space.candidates
-    ]
+    predictors: dict[tuple[int, str], Predictor] = {}
+    findings = []
+    for candidate in space.candidates:
+        key = (id(candidate.base), candidate.algorithm)
+        if candidate.fits and key not in predictors:
+            predictors[key] = Predictor(candidate.base, candidate.algorithm)
+        findings.append(Finding(candidate, predictors[key].of(candidate) if candidate.fits else None))
+    if "algorithm" in search.axes and any(base.experiment.topology.npus > MOST_NPUS for base in search.bases):
+        search = replace(search, warnings=(*search.warnings, ALGORITHMS_ALIKE))
     return Found(search, space, findings)
 
 

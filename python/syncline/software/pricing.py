@@ -7,8 +7,10 @@ after a launch that takes the rest. So a collective alone takes the model's time
 longer by what others have of them.
 
 How long an algorithm takes for a size is found by simulating it alone, on the machine as it is when nothing is slow or
-oversubscribed, on the flow backend (`_Alone`). Its time grows piecewise linearly with the size, so that sizes between
-powers of two are interpolated.
+oversubscribed (`_Alone`). This is done on the flow backend, or on the run's own if that lets links carry whatever they
+are asked to: there the same bytes take less. Packets and frames are too many to simulate them for large sizes, and
+take about as long as flows. An algorithm's time grows piecewise linearly with the size, so that sizes between powers of
+two are interpolated.
 """
 
 from __future__ import annotations
@@ -171,7 +173,8 @@ class _Priced:
         section = {key: value for key, value in self.section.items() if key not in ("priced", "chunks_of")}
         section["chunking"] = {"by": "count", "chunks": 1}
         found = demand.alone(self.specified, section, groups, kind, root)
-        return json.dumps(found | {"fabric": _undisturbed(str(self.cluster)), "network": FlowNetwork().specification()})
+        network = FlowNetwork() if self.experiment.network.has_contention else self.experiment.network
+        return json.dumps(found | {"fabric": _undisturbed(str(self.cluster)), "network": network.specification()})
 
 
 def _class(name: str) -> Software:

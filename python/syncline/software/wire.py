@@ -13,8 +13,9 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
 | direct, gather | N-1 | (g-1)/N S, into the root | (N-g)/N S, through one NIC |
 
 * *Ring.* A ring enters and leaves every node once, so the rings together carry their whole traffic through the
-  NICs, and of the g hops that begin in a node, g-1 stay inside. Half of it, N-1 steps, for reduce-scatter and
-  all-gather; broadcast and reduce are a chain of N-1 steps that carries S.
+  NICs, and of the g hops that begin in a node, g-1 stay inside: at the same rate on NVLinks, a ring over several nodes
+  has g/(g-1) times the bus bandwidth of one in a node (tables `h100-16-ring` and `h100-8-reduce-scatter-ring`). Half
+  of it, N-1 steps, for reduce-scatter and all-gather; broadcast and reduce are a chain of N-1 steps that carries S.
 * *Tree.* NCCL's tree is a chain inside a node and two complementary binary trees between nodes, each with
   half of the data. A node is inside one of them and a leaf of the other: it sends S/2 upwards in both and S/2 to each
   of its two children; with two nodes the root of one tree is the leaf of the other, with three nobody has two children.

@@ -211,6 +211,11 @@ def is_count(name: str) -> bool:
     return name in _BY_NAME and _BY_NAME[name].unit == COUNT
 
 
+def is_size(name: str) -> bool:
+    """Whether the values of a column that sweeps have are bytes."""
+    return name in _BY_NAME and _BY_NAME[name].unit == facts.BYTES
+
+
 def metadata(name: str, kind: type, *, is_axis: bool) -> dict[str, str]:
     """What a column says of itself in a file; `kind` is the type of its values."""
     if is_axis:

@@ -6,7 +6,13 @@
 Importing this module registers the backend.
 """
 
-from syncline.torch.process_group import SynclineProcessGroup, register
+try:
+    from syncline.torch.process_group import SynclineProcessGroup, register
+except ModuleNotFoundError as error:
+    if error.name != "torch":  # there is one, which is not whole
+        raise
+    message = "PyTorch is not installed: syncline.torch needs it (see pytorch.org, 'Get Started')"
+    raise ModuleNotFoundError(message, name=error.name) from None
 
 __all__ = ["SynclineProcessGroup"]
 

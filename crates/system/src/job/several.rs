@@ -37,6 +37,11 @@ impl GraphSource for Several {
         &self.layers
     }
 
+    fn describes(&self, layer: u32) -> bool {
+        let part = self.parts.iter().rfind(|part| part.first_layer <= layer);
+        part.is_some_and(|part| part.source.describes(layer - part.first_layer))
+    }
+
     fn classes(&self) -> u16 {
         self.classes + 1
     }

@@ -5,11 +5,15 @@ use crate::driver::CollectiveTimes;
 use crate::endpoints::EndpointEvent;
 use crate::graphs::{Call, NodeWork};
 use crate::networks::NetworkEvent;
-use crate::spec::JobSpec;
 use crate::timer::Timer;
 use syncline_endpoint::Endpoint;
 use syncline_network::Network;
 use syncline_workload::Stream;
+use syncline_workload::graph::Pass;
+use syncline_workload::layer::{Cost, Layer};
+
+/// How many passes there are.
+const PASSES: usize = Pass::Update as usize + 1;
 
 syncline_core::table! {
     /// A row for every layer of the model, in forward order; a collective on its own has none.
@@ -18,10 +22,10 @@ syncline_core::table! {
         index: Vec<i64> as Index,
         /// Name of the layer.
         layer: Vec<String> as Text,
-        /// Parameters of the layer.
-        params: Vec<i64> as Count,
-        /// Bytes of gradients of the layer that an NPU has in every iteration.
-        gradient_bytes: Vec<i64> as Bytes,
+        /// Parameters of the layer, without those that it shares with an earlier one; null where a graph does not say.
+        params: Vec<Option<i64>> as Count,
+        /// Bytes of gradients of the layer that an NPU has in every iteration; null where a graph does not say.
+        gradient_bytes: Vec<Option<i64>> as Bytes,
         /// Compute time of the forward pass of one iteration, with nothing beside it.
         forward_ps: Vec<i64> as Picoseconds,
         /// Compute time of the gradients of the inputs in one iteration, with nothing beside it.
@@ -55,15 +59,18 @@ where
     pub(super) fn layers(&self) -> Layers {
         let executor = self.simulation.executor();
         let layers = executor.source().layers();
-        let updates = match &self.spec.job {
-            JobSpec::Training { update, .. } => *update,
-            JobSpec::Collective { .. } | JobSpec::Graph { .. } | JobSpec::Jobs { .. } => false,
-        };
         // A layer that runs in several streams runs in the main one only to begin with.
         let graph = executor.graph(self.npu);
         let mut streams = vec![Stream::MAIN; layers.len()];
         let mut of_layer: Vec<Vec<Call>> = vec![Vec::new(); layers.len()];
+        // Where layers do not say what their passes cost: the nodes of the first iteration, which others repeat.
+        let mut listed: Vec<[u64; PASSES]> = vec![[0; PASSES]; layers.len()];
         for node in graph.nodes() {
+            if let (NodeWork::Compute(time), 0, Some(passes)) =
+                (node.work, node.iteration, listed.get_mut(node.layer as usize))
+            {
+                passes[node.pass as usize] += time.0;
+            }
             if let (Some(stream), true) = (streams.get_mut(node.layer as usize), node.stream != Stream::MAIN) {
                 *stream = node.stream;
             }
@@ -85,16 +92,26 @@ where
         let queued = |call: &Call| Some((times(call).started? - times(call).issued?).0);
         let exposed = |call: &Call| self.exposed_to(graph.calls(call.family)[call.id.index()]);
         let all: Vec<_> = layers.iter().zip(&of_layer).collect();
-        let timed: Vec<_> = layers.iter().zip(streams).collect();
+        let numbered: Vec<usize> = (0..layers.len()).collect();
+        let described = |layer: usize| executor.source().describes(layer as u32);
+        let pass_times = |pass: Pass, cost: fn(&Layer) -> &Cost| {
+            ints(&numbered, |layer| match described(layer) {
+                true => executor.time(streams[layer], cost(&layers[layer])).0,
+                false => listed[layer][pass as usize],
+            })
+        };
+        let known = |count: fn(&Layer) -> u64| {
+            optional_ints(&numbered, |layer| described(layer).then(|| count(&layers[layer])))
+        };
         Layers {
             index: (0..all.len() as i64).collect(),
             layer: layers.iter().map(|l| l.name.clone()).collect(),
-            params: ints(&all, |(l, _)| l.params),
-            gradient_bytes: ints(&all, |(l, _)| l.gradient.0),
-            forward_ps: ints(&timed, |(l, s)| executor.time(s, &l.forward).0),
-            input_grad_ps: ints(&timed, |(l, s)| executor.time(s, &l.input_grad).0),
-            weight_grad_ps: ints(&timed, |(l, s)| executor.time(s, &l.weight_grad).0),
-            update_ps: ints(&timed, |(l, s)| if updates { executor.time(s, &l.update).0 } else { 0 }),
+            params: known(|layer| layer.params),
+            gradient_bytes: known(|layer| layer.gradient.0),
+            forward_ps: pass_times(Pass::Forward, |layer| &layer.forward),
+            input_grad_ps: pass_times(Pass::InputGrad, |layer| &layer.input_grad),
+            weight_grad_ps: pass_times(Pass::WeightGrad, |layer| &layer.weight_grad),
+            update_ps: pass_times(Pass::Update, |layer| &layer.update),
             compute_ps: ints(executor.compute_by_layer(self.npu), |busy| busy),
             collectives: ints(&all, |(_, calls)| calls.len() as u64),
             comm_bytes: wide(&all, |(_, calls)| total(calls.iter().map(|call| call.bytes))),

@@ -116,7 +116,7 @@ where
             total_ps: end,
             iterations: iterations.unwrap_or(0),
             iteration_ends_ps: ends.iter().map(|end| end.at.0).collect(),
-            steady: steady::steady(&ends),
+            steady: steady::of_job(&self.spec.job, &ends),
             compute_ps: executor.compute(self.npu).0,
             compute_alone_ps: executor.compute_alone(self.npu).0,
             background_compute_ps: executor.background_compute(self.npu).0,

@@ -42,7 +42,7 @@ pub fn convolutional() -> WorkloadSpec {
             operator("batch-norm", &image(filters, side)),
             operator("relu", &[("rows", 8), ("features", filters * side * side)]),
         ];
-        LayerSpec { name: format!("conv{side}"), operators }
+        LayerSpec { name: format!("conv{side}"), operators, shared: 0 }
     };
     let mut layers: Vec<LayerSpec> = [(3, 64, 56), (64, 128, 28), (128, 256, 14), (256, 512, 7)].map(stage).into();
     let classes = vec![
@@ -50,7 +50,7 @@ pub fn convolutional() -> WorkloadSpec {
         operator("linear", &[("rows", 8), ("inputs", 512), ("outputs", 1000), ("bias", 1)]),
         operator("softmax-cross-entropy", &[("rows", 8), ("vocabulary", 1000)]),
     ];
-    layers.push(LayerSpec { name: "classes".to_owned(), operators: classes });
+    layers.push(LayerSpec { name: "classes".to_owned(), operators: classes, shared: 0 });
     of_layers(layers)
 }
 
@@ -63,7 +63,8 @@ pub fn recurrent() -> WorkloadSpec {
         vec![operator("lstm", &sizes)]
     };
     let (rows, words) = (("rows", samples * steps), ("vocabulary", vocabulary));
-    let layer = |(name, operators): (&str, Vec<OperatorSpec>)| LayerSpec { name: name.to_owned(), operators };
+    let layer =
+        |(name, operators): (&str, Vec<OperatorSpec>)| LayerSpec { name: name.to_owned(), operators, shared: 0 };
     let layers = [
         ("embedding", vec![operator("embedding", &[("rows", 2 * samples * steps), words, ("features", units)])]),
         ("encoder", lstm(2)),

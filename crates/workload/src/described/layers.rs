@@ -15,6 +15,10 @@ pub struct LayerSpec {
     pub name: String,
     /// Its operators in forward order.
     pub operators: Vec<OperatorSpec>,
+    /// Parameters that an earlier layer has as well (the head of GPT is tied to the embedding): that layer counts, exchanges
+    /// and updates them.
+    #[serde(default)]
+    pub shared: u64,
 }
 
 /// A recommendation model, by what happens where.
@@ -49,7 +53,7 @@ impl LayerSpec {
     /// that pass, what precedes it runs behind its input gradient. A layer without one has an input gradient only.
     ///
     /// # Errors
-    /// A [`Refusal`] of an operator.
+    /// A [`Refusal`] of an operator, or of more shared parameters than there are.
     pub fn layer(&self, first: bool, counting: Counting) -> Result<Layer, Refusal> {
         let Counting { element_bytes, counted } = counting;
         let mut parts: Vec<(Operator, bool)> = Vec::new();
@@ -57,7 +61,11 @@ impl LayerSpec {
             let described = operator.described(element_bytes);
             parts.extend(described.map_err(|refusal| refusal.within(&format!("operators.{number}")))?.parts);
         }
-        let params = parts.iter().fold(0, |sum: u64, (operator, _)| sum.saturating_add(operator.params));
+        let all = parts.iter().fold(0, |sum: u64, (operator, _)| sum.saturating_add(operator.params));
+        let Some(params) = all.checked_sub(self.shared) else {
+            let message = format!("{} parameters are shared, of {all} that the layer has", self.shared);
+            return Err(Refusal::of("shared", message).accepting(format!("0 to {all}")));
+        };
         let dividing = parts.iter().position(|(_, weighted)| *weighted).unwrap_or(parts.len());
         let counts = |weighted: bool| weighted || counted == Counted::All;
         let backward = |of: &[(Operator, bool)]| -> Vec<Demand> {

@@ -436,6 +436,22 @@ fn mlps_of_recommendation_models_block_on_what_their_columns_say() {
     assert!(second.starts_with("10 F0 < 9\n"), "{second}");
 }
 
+/// In the order in which gradients are made; each waits for what the next forward of its layer would wait for.
+#[test]
+fn a_run_that_waits_for_everything_has_the_updates_of_its_last_iteration() {
+    let mut stopping = training(MLP);
+    let mut ending = stopping.clone().ending_with(2);
+    assert_eq!(ending.iteration(ClassId(0), 0), stopping.iteration(ClassId(0), 0));
+    let (all, without) = (ending.iteration(ClassId(0), 1), stopping.iteration(ClassId(0), 1));
+    let (same, updates) = all.split_at(without.len());
+    assert_eq!(same, without);
+    let further = stopping.iteration(ClassId(0), 2);
+    let mut next: Vec<&Node> = further.iter().filter(|node| node.pass == Pass::Update).collect();
+    next.reverse();
+    assert_eq!(updates.iter().collect::<Vec<_>>(), next);
+    assert_eq!(updates.len(), 6);
+}
+
 #[test]
 fn nodes_compute_for_the_time_of_their_columns() {
     let mut training = training(&format!("MODEL\n{BOTH}"));

@@ -10,7 +10,7 @@ fn operator(kind: &str, sizes: &[(&str, u64)]) -> OperatorSpec {
 }
 
 fn layer(name: &str, operators: &[OperatorSpec]) -> LayerSpec {
-    LayerSpec { name: name.to_owned(), operators: operators.to_vec() }
+    LayerSpec { name: name.to_owned(), operators: operators.to_vec(), shared: 0 }
 }
 
 /// An operator on rows of features.
