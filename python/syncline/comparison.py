@@ -65,8 +65,9 @@ def steady_because(entry: Mapping[str, Any], tail: str) -> str | None:
             "one before it"
         )
     if tail == "drain":
+        their = "its" if count == 1 else "their"
         return (
-            f"the iteration time is the mean of {whole} and of the wait for what is in flight at their end "
+            f"the iteration time is the mean of {whole} and of the wait for what is in flight at {their} end "
             "(training.tail: drain), which a further iteration hides behind its forward pass"
         )
     return f"the iteration time is the mean of {whole} of the run, of which the first take longer than further ones"

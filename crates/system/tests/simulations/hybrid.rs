@@ -188,10 +188,10 @@ fn draining_waits_for_the_background() {
     let (stopped, drained) = (&stopped.summary, &drained.summary);
     assert!(drained.total_ps > stopped.total_ps);
     assert_eq!(drained.network.injected_bytes, drained.network.delivered_bytes);
-    // Two lookups ahead, and the gradients of the first iteration.
+    // Two lookups ahead, and the gradients of both iterations.
     let results = run(&dlrm());
     let (lookup, apply) = (ints(&results, "layers", "forward_ps")[0], ints(&results, "layers", "weight_grad_ps")[0]);
-    let expected = 10 * (2 * lookup + apply);
+    let expected = 10 * 2 * (lookup + apply);
     let found = drained.background_compute_ps as i64;
     assert!((found - expected).abs() < 100, "{found} and {expected}");
 }
