@@ -110,7 +110,7 @@ def refusal(path: Path, kind: Kind) -> tuple[str, str] | None:
     if inputs.was_read(found):
         return "this file is read by the same command", "another name"
     with inputs.not_remembered():
-        is_one = found.st_size == 0 or kind.is_one(path)
+        is_one = (found.st_size == 0 and _read(path) == b"") or kind.is_one(path)
     return None if is_one else (f"this file exists and is not {kind.what}", f"a new file, or {kind.what}")
 
 
@@ -162,9 +162,14 @@ def unwritten(path: Path, error: OSError | ValueError, flag: str = "--out") -> I
 
 def _head(path: Path) -> bytes:
     """The beginning of a file; nothing of one that cannot be read."""
+    return _read(path) or b""
+
+
+def _read(path: Path) -> bytes | None:
+    """The beginning of a file, if it can be read: files of the kernel look empty and have no end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        with os.fdopen(handle, "rb") as file:
+            return file.read(HEAD_BYTES)
     except (OSError, ValueError):
-        return b""
-    with os.fdopen(handle, "rb") as file:
-        return file.read(HEAD_BYTES)
+        return None

@@ -121,12 +121,13 @@ def test_progress_and_cancelling() -> None:
 
 
 def test_what_is_cancelled_before_leaves_an_older_table() -> None:
-    Path("older.csv").write_text("older")
+    older = "kind,direction,m,k,n,older\n"
+    Path("older.csv").write_text(older)
     cancel = syncline.Cancellation()
     cancel.cancel()
     with pytest.raises(syncline.CancelledError):
         syncline.measure(MODEL, **GIVEN, out="older.csv", cancel=cancel)
-    assert Path("older.csv").read_text() == "older"
+    assert Path("older.csv").read_text() == older
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def settings_section(runs: Sequence[Compared]) -> str:
     ]
     more = len(different) - len(rows)
     rest = hint(f"{more} more settings differ.") if more > 0 else ""
-    how = hint("Of long values the part in which they differ; a pointer is told the whole.")
+    how = hint("Of long values, the part in which they differ; the whole value appears under the pointer.")
     cut = any(isinstance(cell, Cell) for row in rows for cell in row)
     return section("settings", "What differs", (how if cut else "") + table("settings", columns, rows) + rest)
 
