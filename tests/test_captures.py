@@ -267,10 +267,15 @@ def test_captures_need_a_directory_and_the_backend(tmp_path: Path) -> None:
     assert "--pcap" in done.err
 
 
-@pytest.mark.parametrize("setting", ["network.capture=[npu 0]", "network={backend: ethernet, capture: [npu 0]}"])
-def test_a_collective_without_a_directory_refuses_captures(setting: str) -> None:
-    fabric = ["--topology", "Switch(4)", "--backend", "ethernet", "--set", setting]
-    done = run("collective", "all-to-all", "--size", "1MB", *fabric)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["--backend", "ethernet", "--set", "network.capture=[npu 0]"],
+        ["--set", "network={backend: ethernet, capture: [npu 0]}"],
+    ],
+)
+def test_a_collective_without_a_directory_refuses_captures(settings: list[str]) -> None:
+    done = run("collective", "all-to-all", "--size", "1MB", "--topology", "Switch(4)", *settings)
     assert (done.status, done.out) == (2, "")
     assert "network.capture" in done.err
     assert "this command writes no files" in done.err

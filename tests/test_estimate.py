@@ -19,7 +19,10 @@ from syncline import engine, estimate
 from syncline.errors import InputError
 from syncline.schema.load import load_file
 
-COLLECTIVE = ("all-reduce", "--size", "1GB", "--topology", "Ring(4)", "--endpoint", "baseline", "--backend", "packet")
+COLLECTIVE = (
+    *("all-reduce", "--size", "1GB", "--topology", "Ring(4)", "--endpoint", "baseline", "--backend", "packet"),
+    *("--set", "collective.chunks=384", "--inflight", "34"),
+)
 
 
 @pytest.fixture

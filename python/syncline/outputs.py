@@ -104,7 +104,7 @@ def refusal(path: Path, kind: Kind) -> tuple[str, str] | None:
     except (OSError, ValueError):
         return None  # there is none, or writing says why not
     if stat.S_ISDIR(found.st_mode):
-        return None
+        return "this is a directory", "the name of a file"
     if not stat.S_ISREG(found.st_mode):
         return "this exists and is not a regular file", "the name of a file"
     if inputs.was_read(found):

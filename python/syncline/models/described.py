@@ -58,8 +58,10 @@ def tables(model: Model) -> Tables:
 
 def chain(model: Model, element: int, kernels: str) -> dict[str, Any]:
     """Layers one after the other, with elements of so many bytes. What tied layers share is of the first of them."""
-    shared = counts.shared(model)
-    layers = [_layer(layer) | {"shared": shared.get(layer.name, 0)} for layer in model.layers]
+    layers, shared = _layers(model.layers), counts.shared(model)
+    for layer in layers:
+        if layer["name"] in shared:
+            layer["shared"] = shared[layer["name"]]
     return {"source": "layers", "layers": layers, "element_bytes": element, "kernels": kernels}
 
 
