@@ -39,17 +39,16 @@ class Kind:
 
 def begun(what: str, pattern: bytes) -> Kind:
     """Files whose first bytes match a pattern; `.` is any byte, line ends too."""
-    compiled = re.compile(pattern, re.DOTALL)
-    return Kind(what, lambda path: compiled.match(_head(path)) is not None)
+    return Kind(what, lambda path: re.match(pattern, _head(path), re.DOTALL) is not None)
 
 
 def packed(what: str, pattern: bytes) -> Kind:
     """Files that are packed by gzip, and begin like this within."""
-    compiled = re.compile(pattern, re.DOTALL)
 
     def is_one(path: Path) -> bool:
         with suppress(zlib.error):
-            return compiled.match(zlib.decompressobj(31).decompress(_head(path), HEAD_BYTES)) is not None
+            begin = zlib.decompressobj(31).decompress(_head(path), HEAD_BYTES)
+            return re.match(pattern, begin, re.DOTALL) is not None
         return False
 
     return Kind(what, is_one)

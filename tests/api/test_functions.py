@@ -17,6 +17,7 @@ import yaml
 
 import syncline
 from support.command import Ended
+from support.experiments import SMALL_GPT
 from support.results import apart_from_cost, shows_itself
 from support.topologies import CLOUD_XML
 from syncline.software import measurements
@@ -32,13 +33,7 @@ EXPERIMENT: Final[dict[str, Any]] = {
 LONG: Final = {"collective": "all-reduce", "size": "64GiB"}
 SWEEP: Final[dict[str, Any]] = {"name": "chunks", "base": "tiny.yaml", "axes": {"collective.chunk": ["16KiB", "32KiB"]}}
 MODEL: Final[dict[str, Any]] = {
-    "name": "gpt",
-    "topology": "dgx-a100(nodes=1)",
-    "workload": {
-        "model": "gpt2",
-        "parameters": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1024, "positions": 128},
-        "global_batch": 8,
-    },
+    **SMALL_GPT,
     "collective": {"chunks": 2, "algorithm": "ring"},
     "network": "flow",
     "endpoint": "ideal",

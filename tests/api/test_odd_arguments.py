@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 import syncline
+from support.experiments import SMALL_GPT
 from support.results import apart_from_cost
 from support.topologies import CLOUD_XML
 from syncline.software import measurements
@@ -25,13 +26,7 @@ EXPERIMENT: Final[dict[str, Any]] = {
     "endpoint": "ideal",
 }
 MODEL: Final[dict[str, Any]] = {
-    "name": "gpt",
-    "topology": "dgx-a100(nodes=1)",
-    "workload": {
-        "model": "gpt2",
-        "parameters": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1024, "positions": 128},
-        "global_batch": 8,
-    },
+    **SMALL_GPT,
     "collective": {"chunks": 1, "algorithm": "ring"},
     "network": "analytical",
     "endpoint": "ideal",

@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 import syncline
+from support.experiments import SMALL_GPT
 
 RING: Final[dict[str, Any]] = {
     "topology": "Ring(4)",
@@ -14,13 +15,7 @@ RING: Final[dict[str, Any]] = {
     "network": "analytical",
 }
 MODEL: Final[dict[str, Any]] = {
-    "name": "gpt",
-    "topology": "dgx-a100(nodes=1)",
-    "workload": {
-        "model": "gpt2",
-        "parameters": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1024, "positions": 128},
-        "global_batch": 8,
-    },
+    **SMALL_GPT,
     "variants": [{"name": "large"}, {"name": "small", "npu": {"memory": "1GB"}}],
 }
 

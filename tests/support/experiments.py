@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any, Final
 
 from syncline import document
 from syncline.errors import InputError
 from syncline.schema.load import Study, load
 from syncline.schema.merge import parse_override
 
+SMALL_GPT: Final[dict[str, Any]] = {
+    "name": "gpt",
+    "topology": "dgx-a100(nodes=1)",
+    "workload": {
+        "model": "gpt2",
+        "parameters": {"layers": 2, "hidden": 256, "heads": 4, "vocabulary": 1024, "positions": 128},
+        "global_batch": 8,
+    },
+}
+"""A GPT of two layers on eight GPUs, to be divided."""
 SMALL = """\
 name: small
 topology: Ring(4)_Ring(2)

@@ -178,8 +178,9 @@ def of_program(
     if memory_limit is not None:
         limit, wrong = _bytes(memory_limit)
         problems += wrong
+    forced = dict(forced or {})
     try:
-        forcing = forced_overrides(ARGUMENTS, **(forced or {}))
+        forcing = forced_overrides(ARGUMENTS, **{**forced, "chunk": sized(forced.get("chunk"))})
     except InputError as error:
         forcing = []
         problems += error.problems
@@ -294,7 +295,7 @@ def forced_overrides(
     fields = {
         "backend": ("network.backend", backend),
         "algorithm": ("collective.algorithm", algorithm),
-        "chunk": ("collective.chunk", sized(chunk) if spelling is ARGUMENTS else chunk),
+        "chunk": ("collective.chunk", chunk),
         "inflight": ("collective.inflight", inflight),
         "padding": ("collective.padding", padding),
         "fold": ("fold", fold),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline import outputs
 from syncline.cli import complete, options, output
 from syncline.errors import InputError, command_line
 
@@ -86,6 +85,8 @@ def reproduce(
     )
     findings, tables_found, comparisons = reproduced.findings, reproduced.tables, reproduced.comparisons
     if write is not None:
+        from syncline import outputs
+
         outputs.write(write, reproducing.page_of(reproduced), outputs.LEDGER, "--write")
     if json:
         from syncline import results
@@ -101,6 +102,8 @@ def reproduce(
 
 def _unwritable(page: Path, claims: list[str]) -> list[InputError]:
     """What is wrong with the place of the page, known before anything is simulated."""
+    from syncline import outputs
+
     found = []
     if claims:
         found.append(command_line("CLAIM", claims[0], "the page holds all claims", "--write without claims or sources"))

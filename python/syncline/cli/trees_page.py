@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syncline import outputs
-
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
     from syncline.treegen.packing import Packing
@@ -25,12 +23,15 @@ def write(path: Path, graph: Graph, asked: Question, packed: Packing, document: 
 
 def save(path: Path, text: str) -> None:
     """Writes a page. Raises [`InputError`] where it cannot be written."""
+    from syncline import outputs
+
     outputs.write(path, text, outputs.PAGE, "--html")
     print(f"page: {path}", file=sys.stderr)
 
 
 def draw(path: Path, gpus: int, picture: Callable[[], str]) -> None:
     """Writes a picture of trees on so many GPUs. Raises [`InputError`] for too many, or where it cannot be written."""
+    from syncline import outputs
     from syncline.errors import command_line
     from syncline.fabric.circle_layout import MOST_DRAWN
 
