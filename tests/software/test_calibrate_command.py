@@ -122,4 +122,4 @@ def test_a_table_of_another_machine(syncline_command: Command) -> None:
 def test_a_place_that_cannot_be_written(syncline_command: Command, tmp_path: Path) -> None:
     ended = syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--out", str(tmp_path))
     assert ended.status == 2
-    assert "--out: this cannot be written" in ended.err
+    assert "--out: this is a directory" in ended.err
