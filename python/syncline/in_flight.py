@@ -7,6 +7,9 @@ number, 16, and the usual size, 64 KiB, are doubled until that holds. T is found
 chunks as are in flight, and nothing after them, which takes T + (n - 1) t. The doubling of the size also ends where
 all of the largest collective is in flight.
 
+The law is a bound: chunks that go in step wait for each other at some links and leave others idle meanwhile. So where n
+t is not much more than T, a few waves are simulated in chunks of that size and of twice it, as long as that is faster.
+
 A collective has 1,024 chunks at most, since more of them cost much to simulate and tell nothing: a chunk of a large one
 is therefore larger, whatever the fabric. So it is in an iteration of more than a million chunks, as far as that hardly
 changes the time: by the same law, a collective of C chunks takes T + (C - 1) max(t, T / n).
@@ -34,7 +37,7 @@ from syncline.text_units import duration
 if TYPE_CHECKING:
     from syncline.schema.experiment import Collective
 
-RULE: Final = 2
+RULE: Final = 3
 """The version of what follows from a fabric: results that were kept are for one of them."""
 CHUNK: Final = 64 * 1024
 """Bytes of a chunk, unless the fabric needs more."""
@@ -62,6 +65,19 @@ SLOW: Final = 1.1
 NEARLY: Final = 0.95
 """Where links cannot be busy all the time, of what the largest chunks would reach: more is not worth it."""
 
+AMPLE: Final = 2
+"""By how much n t is more than T where links are surely busy."""
+FASTER: Final = 1.03
+"""How much faster a collective is in other chunks that are worth it."""
+ALIKE: Final = 1.01
+"""Within what factor of the fastest time others are as fast."""
+WAVES: Final = 8
+"""How many waves tell the time of a collective."""
+FEWER_WAVES: Final = 2
+"""How many do where more of them take too long to simulate."""
+
+_Cut = tuple[int, int]
+"""Bytes of a chunk, and how many are in flight."""
 Try = Callable[[str], tuple[int, int] | None]
 """The picoseconds of a described run, and those for which its busiest link is busy; nothing if it takes too long."""
 
@@ -78,6 +94,8 @@ class Usual:
     where that was not tried out."""
     whole: bool
     """Whether the largest collective is in flight as a whole, so that more would change nothing."""
+    sought: bool = False
+    """Whether similar ones were simulated, none of which is much faster."""
     fewer: bool = False
     """Whether chunks are larger than links need, so that there are fewer of them."""
 
@@ -89,6 +107,8 @@ class Usual:
             why = "the largest collective is in flight as a whole"
         elif self.busy >= 1:
             why = "enough to keep the busiest link busy"
+        elif self.sought:
+            why = f"of similar ones that were tried, none is {100 * (FASTER - 1):.0f} % faster"
         else:
             why = f"they keep the busiest link busy for {100 * self.busy:.0f} % of the time at most"
         if self.fewer:
@@ -151,17 +171,19 @@ def completed(
     """
     names = _families(specified)
     found: dict[int, _Open] = {}
-    known: dict[tuple[int, int, str, int, int], _Found | None] = {}
+    known: dict[tuple[int, int, str, int, int, int], _Found | None] = {}
     for part, section in list(demand.parts(specified, ask)):
         if id(section) not in wanted or len(part.members[0]) == 1:
             continue
         kind, root, size = max(part.collectives, key=lambda one: one[2], default=("", 0, 0))
         fixed = int(section["inflight"]) if wanted[id(section)] == CHUNK_ALONE else None
-        key = (id(section), part.shape, kind, root, size)
+        middle = _middle(part, kind, root)
+        key = (id(section), part.shape, kind, root, size, middle)
         if key not in known:
-            description = _description(specified, section, part.members[0], kind, root)
-            tried = attempt if len(part.members[0]) <= MOST_RANKS else None
-            known[key] = _found(description, size, fixed, tried)
+            alone = None
+            if attempt is not None and len(part.members[0]) <= MOST_RANKS:
+                alone = _Alone(_description(specified, section, part.members[0], kind, root), attempt)
+            known[key] = _found(alone, (size, middle), fixed)
         if (one := known[key]) is not None:
             found.setdefault(id(section), _Open(section, one)).add(part, one)
     _make_fewer(list(found.values()))
@@ -170,6 +192,18 @@ def completed(
         open_.section["chunking"] = open_.section["chunking"] | {"bytes": usual.chunk}
         open_.section["inflight"] = usual.inflight
         yield names.get(key_), usual
+
+
+def _middle(part: demand.Asked, kind: str, root: int) -> int:
+    """Bytes of a usual collective of that kind: half of all bytes are in collectives of that size or smaller ones."""
+    numbers = zip(part.collectives, part.counts, strict=True)
+    sizes = sorted((one[2], count) for one, count in numbers if one[:2] == (kind, root))
+    left = sum(size * count for size, count in sizes) / 2
+    for size, count in sizes:
+        left -= size * count
+        if left <= 0:
+            return size
+    return 0
 
 
 def _families(specified: dict[str, Any]) -> dict[int, str]:
@@ -240,51 +274,42 @@ def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tu
     """
     names = _families(specified)
     found: dict[str | None, Few] = {}
-    known: set[tuple[int, int, str, int, int]] = set()
+    known: set[tuple[int, int, str, int, int, int]] = set()
     for part, section in demand.parts(specified, ask):
         own_number = dict(section.get("chunks_of", ()))
         collectives = [each for each in part.collectives if each[0] not in own_number]
         if not 1 < len(part.members[0]) <= MOST_RANKS or not collectives or section.get("plans"):
             continue
         kind, root, size = max(collectives, key=lambda one: one[2])
-        if (key := (id(section), part.shape, kind, root, size)) in known:
+        middle = _middle(part, kind, root)
+        if (key := (id(section), part.shape, kind, root, size, middle)) in known:
             continue
         known.add(key)
-        one = _few(_description(specified, section, part.members[0], kind, root), section, kind, size, attempt)
+        alone = _Alone(_description(specified, section, part.members[0], kind, root), attempt)
+        one = _few(alone, section, kind, (size, middle))
         family = names.get(id(section))
         if one is not None and (family not in found or one.times > found[family].times):
             found[family] = one
     yield from found.items()
 
 
-def _few(description: str, section: dict[str, Any], kind: str, size: int, attempt: Try) -> Few | None:
-    """Whether chunks of a collective are too few, too small or too large."""
+def _few(alone: _Alone, section: dict[str, Any], kind: str, sizes: tuple[int, int]) -> Few | None:
+    """Whether chunks are too few, too small or too large for the largest collective, which has the first size."""
+    size = sizes[0]
     if size == 0:
         return None
     chunking, inflight = section["chunking"], int(section["inflight"])
     count = chunking["chunks"] if chunking["by"] == "count" else -(-size // chunking["bytes"])
     chunk = chunking["bytes"] if chunking["by"] == "size" else -(-size // count)
-    found = _found(description, size, None, attempt)
+    found = _found(alone, sizes, None)
     if found is None or found.waves is None:
         return None
     better = found.usual
-    time_ps = _taken(description, size, count, inflight, attempt)
-    better_ps = _taken(description, size, -(-size // better.chunk), better.inflight, attempt)
+    time_ps = alone.about(size, count, inflight)
+    better_ps = alone.about(size, -(-size // better.chunk), better.inflight)
     if time_ps is None or better_ps is None or time_ps <= SLOW * better_ps:
         return None
     return Few(kind, chunk, min(count, inflight), time_ps, better, better_ps)
-
-
-def _taken(description: str, size: int, chunks: int, inflight: int, attempt: Try) -> float | None:
-    """Picoseconds of a collective that is cut into so many chunks: as simulated with two waves at most, and after the
-    first one every wave takes as long as the second. Nothing if that takes too long.
-    """
-    chunk, first, both = -(-size // chunks), min(chunks, inflight), min(chunks, 2 * inflight)
-    one = _tried_out(description, chunk, first, first, attempt)
-    two = one if both == first else _tried_out(description, chunk, both, first, attempt)
-    if one is None or two is None:
-        return None
-    return one[0] + (chunks - first) / max(1, both - first) * (two[0] - one[0])
 
 
 def _description(
@@ -319,6 +344,16 @@ class _Wave:
         each = self.link if chunks <= inflight else max(self.link, self.one / inflight)
         return self.one + max(0.0, chunks - 1) * each
 
+    def is_ample(self, inflight: int) -> bool:
+        """Whether so many chunks are more than enough."""
+        return inflight * self.link >= AMPLE * self.one
+
+    def enough(self, inflight: int) -> int:
+        """How many chunks are enough by the law, as so many or twice as many and so on."""
+        while inflight < MOST_IN_FLIGHT and inflight * self.link < self.one:
+            inflight *= 2
+        return inflight
+
 
 @dataclass(frozen=True, slots=True)
 class _Waves:
@@ -337,6 +372,47 @@ class _Waves:
 
 
 @dataclass(frozen=True, slots=True)
+class _Alone:
+    """A collective that is simulated alone."""
+
+    description: str
+    attempt: Try
+
+    def tried_out(self, chunk: int, chunks: int, inflight: int) -> tuple[int, int] | None:
+        """Picoseconds of so many chunks, and those for which the busiest link is busy; nothing if it takes too long."""
+        tried = json.loads(self.description)
+        tried["collectives"] |= {"chunking": {"by": "count", "chunks": chunks}, "inflight": inflight}
+        tried["collectives"].pop("chunks_of", None)
+        tried["job"]["bytes"] = chunk * chunks
+        return self.attempt(json.dumps(tried))
+
+    def wave(self, chunk: int, inflight: int) -> _Wave | None:
+        """What a wave of chunks tells."""
+        taken = self.tried_out(chunk, inflight, inflight)
+        if taken is None:
+            return None
+        time, busy = taken  # T + (n - 1) t, and n t
+        return _Wave(time - busy + busy / inflight, busy / inflight)
+
+    def taken(self, size: int, chunks: int, inflight: int, waves: int = WAVES) -> float | None:
+        """Picoseconds of so many bytes that are cut into so many chunks: as simulated with so many waves at most, after
+        which every wave takes as long as those of their second half. Nothing if they take too long to simulate.
+        """
+        chunk, inflight = -(-size // chunks), min(chunks, inflight)
+        half, whole = min(chunks, waves // 2 * inflight), min(chunks, waves * inflight)
+        some = self.tried_out(chunk, half, inflight)
+        more = some if whole == half or some is None else self.tried_out(chunk, whole, inflight)
+        if some is None or more is None:
+            return None
+        return some[0] + (chunks - half) / max(1, whole - half) * (more[0] - some[0])
+
+    def about(self, size: int, chunks: int, inflight: int) -> float | None:
+        """The same, from fewer waves where they take too long to simulate."""
+        taken = self.taken(size, chunks, inflight)
+        return taken if taken is not None else self.taken(size, chunks, inflight, FEWER_WAVES)
+
+
+@dataclass(frozen=True, slots=True)
 class _Found:
     """What was found for a collective, and the waves that it follows from, if they were tried."""
 
@@ -345,14 +421,16 @@ class _Found:
 
 
 @lru_cache(128)
-def _found(description: str, size: int, fixed: int | None, attempt: Try | None) -> _Found | None:
-    """What is enough, with so many chunks in flight if that is `fixed`; nothing where there is nothing to find."""
-    least = CHUNK
+def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None) -> _Found | None:
+    """What is enough for the largest collective and a usual one, of such sizes, with so many chunks in flight if that
+    is `fixed`; nothing where there is nothing to find.
+    """
+    size, least = sizes[0], CHUNK
     while MOST_CHUNKS * least < size:
         least *= 2
     inflight = fixed or IN_FLIGHT
-    tried = None if attempt is None or size <= CHUNK else _tried(description, inflight, fixed is None, attempt)
-    if tried is None:
+    tried = None if alone is None or size <= CHUNK else _tried(alone, inflight, fixed is None)
+    if alone is None or tried is None:
         return _Found(Usual(least, inflight, None, False), None) if least > CHUNK else None
     inflight, waves = tried
 
@@ -364,35 +442,59 @@ def _found(description: str, size: int, fixed: int | None, attempt: Try | None) 
     goal = 1.0 if most >= 1 else NEARLY * most
     while busy(chunk) < goal and inflight * chunk < size:
         chunk *= 2
-    return _Found(Usual(chunk, inflight, busy(chunk), busy(chunk) < 1 and inflight * chunk >= size), waves)
+    sought = None
+    if not waves.of(chunk).is_ample(inflight):
+        others = [(least, waves.of(least).enough(inflight))] if fixed is None else []
+        bounds = (least, fixed or MOST_IN_FLIGHT)
+        sought = _fastest(alone, sizes, (chunk, inflight), others, bounds)
+        chunk, inflight = sought or (chunk, inflight)
+    whole = busy(chunk) < 1 and inflight * chunk >= size
+    return _Found(Usual(chunk, inflight, busy(chunk), whole, sought is not None), waves)
 
 
-def _tried(description: str, inflight: int, may_grow: bool, attempt: Try) -> tuple[int, _Waves] | None:
+def _fastest(
+    alone: _Alone, sizes: tuple[int, int], begin: _Cut, others: list[_Cut], bounds: tuple[int, int]
+) -> _Cut | None:
+    """Where it begins, or what makes a collective of the first size faster and of the second not slower: one of the
+    others, or what is found from there in steps of twice or half the size of chunks and twice the number. The fewest in
+    flight are taken that are as fast. Bounds are the smallest size of chunks and the largest number. Nothing where it
+    takes too long to simulate.
+    """
+
+    @lru_cache
+    def times(chunk: int, inflight: int) -> tuple[float, float] | None:
+        first, second = (alone.taken(size, max(1, -(-size // chunk)), inflight) for size in sizes)
+        return None if first is None or second is None else (first, second)
+
+    best, here = begin, times(*begin)
+    if here is None:
+        return None
+    while True:
+        chunk, inflight = best
+        options = [(each, number) for each in (2 * chunk, chunk, chunk // 2) for number in (inflight, 2 * inflight)]
+        better: dict[_Cut, tuple[float, float]] = {}
+        for option in sorted({*options, *others} - {best}, reverse=True):
+            if option[0] < bounds[0] or option[1] > bounds[1]:
+                continue
+            if (found := times(*option)) is None:
+                break  # smaller chunks, of which there are more, take even longer to simulate
+            if FASTER * found[0] <= here[0] and found[1] <= here[1]:
+                better[option] = found
+        if not better:
+            return best
+        fastest = min(first for first, _ in better.values())
+        alike = [option for option, (first, _) in better.items() if first <= ALIKE * fastest]
+        best = min(alike, key=lambda option: (option[1], -option[0]))
+        here = better[best]
+
+
+def _tried(alone: _Alone, inflight: int, may_grow: bool) -> tuple[int, _Waves] | None:
     """How many chunks in flight are enough if they are large, and what waves of small and of large ones tell; nothing
     if they cannot be simulated quickly.
     """
-    long = _wave(description, LONG, inflight, attempt)
+    long = alone.wave(LONG, inflight)
     if may_grow and long is not None and long.one > inflight * long.link:
-        while inflight < MOST_IN_FLIGHT and long.one > inflight * long.link:
-            inflight *= 2
-        long = _wave(description, LONG, inflight, attempt)
-    short = _wave(description, CHUNK, inflight, attempt)
+        inflight = long.enough(inflight)
+        long = alone.wave(LONG, inflight)
+    short = alone.wave(CHUNK, inflight)
     return None if long is None or short is None else (inflight, _Waves(short, long))
-
-
-def _wave(description: str, chunk: int, inflight: int, attempt: Try) -> _Wave | None:
-    """What a wave of chunks tells."""
-    taken = _tried_out(description, chunk, inflight, inflight, attempt)
-    if taken is None:
-        return None
-    time, busy = taken  # T + (n - 1) t, and n t
-    return _Wave(time - busy + busy / inflight, busy / inflight)
-
-
-def _tried_out(description: str, chunk: int, chunks: int, inflight: int, attempt: Try) -> tuple[int, int] | None:
-    """Picoseconds of a collective of so many chunks, and those for which its busiest link is busy."""
-    tried = json.loads(description)
-    tried["collectives"] |= {"chunking": {"by": "count", "chunks": chunks}, "inflight": inflight}
-    tried["collectives"].pop("chunks_of", None)
-    tried["job"]["bytes"] = chunk * chunks
-    return attempt(json.dumps(tried))
