@@ -12,6 +12,8 @@ import syncline
 from support.command import Ended
 from syncline import outputs
 from syncline.errors import InputError
+from syncline.report import traces
+from syncline.report.timeline import Slice, Timeline
 
 Command = Callable[..., Ended]
 
@@ -83,6 +85,15 @@ def test_of_several_files_either_all_are_written_or_none(mine: Path, tmp_path: P
     shutil.copy(mine, folder / "mine.2.et")
     ended = syncline_command("export-trace", str(mine), "--out", str(folder))
     assert (ended.status, [path.name for path in folder.iterdir()]) == (2, ["mine.2.et"])
+
+
+def test_a_timeline_is_known_by_its_beginning_however_many_names_it_has(tmp_path: Path) -> None:
+    """Perfetto's format writes all names first, before what is told of the trace."""
+    slices = [Slice(0, "compute", f"layer.{n} forward", 1000 * n, 1000 * n + 500) for n in range(2000)]
+    for suffix, kind in outputs.TIMELINES.items():
+        path = tmp_path / f"timeline{suffix}"
+        path.write_bytes(traces.encode(suffix, Timeline(slices), "many layers"))
+        assert outputs.refusal(path, kind) is None
 
 
 def test_devices_are_not_replaced(syncline_command: Command) -> None:

@@ -55,19 +55,20 @@ def steady_because(entry: Mapping[str, Any], tail: str) -> str | None:
         return None
     count = entry["iterations"]
     whole = "the only iteration" if count == 1 else f"the {count} iterations"
+    mean = "that of" if count == 1 else "the mean of"
     if steady > headline:
         if tail == "drain":
             begins = "waits" if count == 1 else "begin with one that waits"
             return f"{whole} of the run {begins} for nothing before it"
         return (
-            f"the iteration time is the mean of {whole} until the last back-propagation ends: the first waits for "
+            f"the iteration time is {mean} {whole} until the last back-propagation ends: the first waits for "
             "nothing before it, and nothing waits for what is then in flight; every further iteration waits for the "
             "one before it"
         )
     if tail == "drain":
         their = "its" if count == 1 else "their"
         return (
-            f"the iteration time is the mean of {whole} and of the wait for what is in flight at {their} end "
+            f"the iteration time is {mean} {whole} and of the wait for what is in flight at {their} end "
             "(training.tail: drain), which a further iteration hides behind its forward pass"
         )
     return f"the iteration time is the mean of {whole} of the run, of which the first take longer than further ones"

@@ -22,11 +22,12 @@ from syncline import (
     specification,
 )
 from syncline.attempt import NO_LIMIT, Attempt
+from syncline.comparison import DIFFERENT
 from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError, one_of
 from syncline.preview import Preview
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.effect import effective
-from syncline.schema.workloads import JobsWorkload
+from syncline.schema.workloads import DividedWorkload, JobsWorkload
 from syncline.strategies import training as divisions
 from syncline.treegen import planned
 
@@ -41,6 +42,11 @@ MOST_TEXT: Final = 2**31 - 1
 """Bytes of a column that Arrow's usual texts can hold."""
 LOOK_BYTES: Final = 10**9
 """Memory of a look at an algorithm that may be suggested."""
+
+FURTHER: Final = 3
+"""Iterations of a divided model that tell what one more costs: the third is like the second."""
+MOST_EVENTS: Final = 40_000_000
+"""Events that may be spent on that, as the engine does with other trainings (`steady.rs`)."""
 
 ALGORITHMS: Final = (("collective", "algorithm"), ("collective", "algorithms"))
 """The fields that name algorithms."""
@@ -145,8 +151,42 @@ def run(
         summary |= {"jobs": _jobs(variant, summary, monitor), "steady": None}
         if len({job["iterations"] for job in summary["jobs"]}) > 1:
             summary["iterations"] = 1  # jobs have no iteration in common: the time is that until all are done
+    elif steady and _leaves_open(variant, summary):
+        summary["steady"] = _further(variant, monitor) or summary["steady"]
     tables = {name: table(name, t) for name, t in result["tables"].items()}
     return Result(summary, recorded.cut(tables, variant.experiment.output.trace_limit), cpu_time_s)
+
+
+def _leaves_open(variant: Variant, summary: Mapping[str, Any]) -> bool:
+    """Whether a run of a divided model has too few iterations to tell what one more costs, and that may differ by so
+    much that it is said: weights come beside the next one. Where none do, iterations are alike.
+    """
+    experiment, iterations = variant.experiment, summary["iterations"]
+    if not isinstance(experiment.workload, DividedWorkload) or iterations >= FURTHER:
+        return False
+    waits = summary["drain_ps"] > DIFFERENT * summary["total_ps"] / iterations
+    affordable = summary["events"] * FURTHER <= MOST_EVENTS * iterations
+    later = divisions.of(experiment).setting().brings_weights_later
+    return later and affordable and (waits or experiment.tail == "stop")
+
+
+def _further(variant: Variant, monitor: _core.Monitor) -> dict[str, Any] | None:
+    """What one more iteration costs, by a longer run; nothing if that fails, which what was asked for has not."""
+    from syncline import _core
+
+    experiment = variant.experiment
+    longer = {
+        "training": experiment.training.model_copy(update={"iterations": FURTHER, "tail": "stop"}),
+        "output": experiment.output.model_copy(update={"trace_npus": []}),
+    }
+    try:
+        request = _request(replace(variant, experiment=experiment.model_copy(update=longer)))
+        with _explained(variant, request):
+            summary = json.loads(_core.run(request, monitor)["summary"])
+    except (InputError, SimulationFailedError):
+        return None
+    found: dict[str, Any] | None = summary["steady"]
+    return found
 
 
 def _jobs(variant: Variant, summary: dict[str, Any], monitor: _core.Monitor) -> list[dict[str, Any]]:

@@ -7,8 +7,10 @@ number, 16, and the usual size, 64 KiB, are doubled until that holds. T is found
 chunks as are in flight, and nothing after them, which takes T + (n - 1) t. The doubling of the size also ends where
 all of the largest collective is in flight.
 
-The law is a bound: chunks that go in step wait for each other at some links and leave others idle meanwhile. So where n
-t is not much more than T, a few waves are simulated in chunks of that size and of twice it, as long as that is faster.
+The law is a bound: chunks that go in step wait for each other at some links and leave others idle meanwhile, and a
+collective of few chunks takes long to begin and to end. So the first eight waves are simulated, and where the busiest
+link is not busy nearly all the time, with chunks of other sizes and other numbers in flight as well. Another way is
+taken if it is faster for the largest collective and not slower for one of a size that is usual in the iteration.
 
 A collective has 1,024 chunks at most, since more of them cost much to simulate and tell nothing: a chunk of a large one
 is therefore larger, whatever the fabric. So it is in an iteration of more than a million chunks, as far as that hardly
@@ -24,6 +26,7 @@ its links for that reason is told of ([`few`]).
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -41,8 +44,11 @@ RULE: Final = 3
 """The version of what follows from a fabric: results that were kept are for one of them."""
 CHUNK: Final = 64 * 1024
 """Bytes of a chunk, unless the fabric needs more."""
+SMALLEST: Final = 4 * 1024
+"""Bytes of the smallest chunk that is tried."""
 IN_FLIGHT: Final = 16
 """Chunks in flight, unless the fabric needs more."""
+FEWEST_IN_FLIGHT: Final = 8
 MOST_IN_FLIGHT: Final = 256
 LONG: Final = 2**30
 """Bytes of a chunk whose latencies do not matter."""
@@ -65,8 +71,6 @@ SLOW: Final = 1.1
 NEARLY: Final = 0.95
 """Where links cannot be busy all the time, of what the largest chunks would reach: more is not worth it."""
 
-AMPLE: Final = 2
-"""By how much n t is more than T where links are surely busy."""
 FASTER: Final = 1.03
 """How much faster a collective is in other chunks that are worth it."""
 ALIKE: Final = 1.01
@@ -344,10 +348,6 @@ class _Wave:
         each = self.link if chunks <= inflight else max(self.link, self.one / inflight)
         return self.one + max(0.0, chunks - 1) * each
 
-    def is_ample(self, inflight: int) -> bool:
-        """Whether so many chunks are more than enough."""
-        return inflight * self.link >= AMPLE * self.one
-
     def enough(self, inflight: int) -> int:
         """How many chunks are enough by the law, as so many or twice as many and so on."""
         while inflight < MOST_IN_FLIGHT and inflight * self.link < self.one:
@@ -394,22 +394,39 @@ class _Alone:
         time, busy = taken  # T + (n - 1) t, and n t
         return _Wave(time - busy + busy / inflight, busy / inflight)
 
-    def taken(self, size: int, chunks: int, inflight: int, waves: int = WAVES) -> float | None:
-        """Picoseconds of so many bytes that are cut into so many chunks: as simulated with so many waves at most, after
-        which every wave takes as long as those of their second half. Nothing if they take too long to simulate.
+    def taken(self, size: int, chunks: int, inflight: int, waves: int = WAVES) -> tuple[float, float] | None:
+        """Picoseconds of so many bytes that are cut into so many chunks, and those for which the busiest link is busy:
+        as simulated with so many waves at most, after which every wave takes as long as those of their second half.
+        Nothing if they take too long to simulate.
         """
         chunk, inflight = -(-size // chunks), min(chunks, inflight)
-        half, whole = min(chunks, waves // 2 * inflight), min(chunks, waves * inflight)
+        half, whole = (min(chunks, part * inflight) for part in (waves // 2, waves))
         some = self.tried_out(chunk, half, inflight)
         more = some if whole == half or some is None else self.tried_out(chunk, whole, inflight)
         if some is None or more is None:
             return None
-        return some[0] + (chunks - half) / max(1, whole - half) * (more[0] - some[0])
+        time = some[0] + (chunks - half) / max(1, whole - half) * (more[0] - some[0])
+        return time, chunks / whole * more[1]
 
     def about(self, size: int, chunks: int, inflight: int) -> float | None:
-        """The same, from fewer waves where they take too long to simulate."""
-        taken = self.taken(size, chunks, inflight)
-        return taken if taken is not None else self.taken(size, chunks, inflight, FEWER_WAVES)
+        """The time alone, from fewer waves where they take too long to simulate."""
+        taken = self.taken(size, chunks, inflight) or self.taken(size, chunks, inflight, FEWER_WAVES)
+        return taken and taken[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """Picoseconds of collectives that are cut in one way."""
+
+    largest: float
+    usual: float
+    link: float
+    """Of the largest, those for which the busiest link is busy."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether that is nearly all the time."""
+        return self.largest <= FASTER * self.link
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,50 +459,62 @@ def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None) -> _
     goal = 1.0 if most >= 1 else NEARLY * most
     while busy(chunk) < goal and inflight * chunk < size:
         chunk *= 2
-    sought = None
-    if not waves.of(chunk).is_ample(inflight):
-        others = [(least, waves.of(least).enough(inflight))] if fixed is None else []
-        bounds = (least, fixed or MOST_IN_FLIGHT)
-        sought = _fastest(alone, sizes, (chunk, inflight), others, bounds)
-        chunk, inflight = sought or (chunk, inflight)
+    smallest = least if least > CHUNK else SMALLEST
+    sought = _fastest(alone, sizes, (chunk, inflight), smallest, (fixed or FEWEST_IN_FLIGHT, fixed or MOST_IN_FLIGHT))
+    chunk, inflight = sought or (chunk, inflight)
     whole = busy(chunk) < 1 and inflight * chunk >= size
     return _Found(Usual(chunk, inflight, busy(chunk), whole, sought is not None), waves)
 
 
 def _fastest(
-    alone: _Alone, sizes: tuple[int, int], begin: _Cut, others: list[_Cut], bounds: tuple[int, int]
+    alone: _Alone, sizes: tuple[int, int], begin: _Cut, smallest: int, numbers: tuple[int, int]
 ) -> _Cut | None:
-    """Where it begins, or what makes a collective of the first size faster and of the second not slower: one of the
-    others, or what is found from there in steps of twice or half the size of chunks and twice the number. The fewest in
-    flight are taken that are as fast. Bounds are the smallest size of chunks and the largest number. Nothing where it
+    """Where it begins, or what makes a collective of the first size faster and of the second not slower: all sizes of
+    chunks from the smallest are tried in steps of four, with as many in flight and four times as many, and from the
+    best of them in steps of two. Where the busiest link is busy nearly all the time, only larger chunks are, as many or
+    half as many, which may load links more evenly. Numbers are the fewest and the most in flight. Nothing where that
     takes too long to simulate.
     """
 
     @lru_cache
-    def times(chunk: int, inflight: int) -> tuple[float, float] | None:
-        first, second = (alone.taken(size, max(1, -(-size // chunk)), inflight) for size in sizes)
-        return None if first is None or second is None else (first, second)
+    def times(chunk: int, number: int) -> _Times | None:
+        first, second = (alone.taken(size, max(1, -(-size // chunk)), number) for size in sizes)
+        return None if first is None or second is None else _Times(first[0], second[0], first[1])
 
+    def faster(columns: dict[int, list[int]], than: _Times) -> dict[_Cut, float]:
+        """The times of those that are, from the numbers in flight and the sizes, largest first."""
+        better = {}
+        for number, chunks in columns.items():
+            fastest, slower = math.inf, 0
+            for chunk in chunks if numbers[0] <= number <= numbers[1] else ():
+                if chunk < smallest or slower == 2 or (found := times(chunk, number)) is None:
+                    break  # smaller ones, of which there are more, take even longer to simulate
+                fastest, slower = (found.largest, 0) if found.largest < fastest else (fastest, slower + 1)
+                if FASTER * found.largest <= than.largest and found.usual <= than.usual:
+                    better[chunk, number] = found.largest
+        return better
+
+    largest, (chunk, number) = begin[0], begin
+    while largest < sizes[0]:
+        largest *= 4
+    every = [largest // 4**step for step in range(largest.bit_length() // 2)]
     best, here = begin, times(*begin)
     if here is None:
         return None
-    while True:
-        chunk, inflight = best
-        options = [(each, number) for each in (2 * chunk, chunk, chunk // 2) for number in (inflight, 2 * inflight)]
-        better: dict[_Cut, tuple[float, float]] = {}
-        for option in sorted({*options, *others} - {best}, reverse=True):
-            if option[0] < bounds[0] or option[1] > bounds[1]:
-                continue
-            if (found := times(*option)) is None:
-                break  # smaller chunks, of which there are more, take even longer to simulate
-            if FASTER * found[0] <= here[0] and found[1] <= here[1]:
-                better[option] = found
-        if not better:
-            return best
-        fastest = min(first for first, _ in better.values())
-        alike = [option for option, (first, _) in better.items() if first <= ALIKE * fastest]
-        best = min(alike, key=lambda option: (option[1], -option[0]))
-        here = better[best]
+    larger = [each for each in every if each > chunk]
+    columns = {number: larger, number // 2: larger} if here.is_busy else {number: every, 4 * number: every}
+    while better := faster(columns, here):
+        alike = [cut for cut, time in better.items() if time <= ALIKE * min(better.values())]
+        best = min(alike, key=lambda cut: (cut[1], max(cut[0], chunk) // min(cut[0], chunk)))
+        if (here := times(*best)) is None or here.is_busy:
+            break
+        chunk, number = best
+        columns = {
+            number: [2 * chunk, chunk // 2],
+            2 * number: [chunk, chunk // 2],
+            number // 2: [4 * chunk, 2 * chunk],
+        }
+    return best
 
 
 def _tried(alone: _Alone, inflight: int, may_grow: bool) -> tuple[int, _Waves] | None:

@@ -77,7 +77,8 @@ CHAKRA: Final = begun("an execution trace that Syncline has written", rb".{1,256
 COMMUNICATORS: Final = begun("a list of communicators", rb'\{"[^"]*": ?\[\s*\d')
 KINETO: Final = begun("a profile that Syncline has written", rb'\{"schemaVersion": 1, "distributedInfo": ')
 CHROME: Final = begun(_TIMELINE, _CHROME)
-PERFETTO: Final = begun(_TIMELINE, rb"\n.{1,8192}slices_total")
+PERFETTO: Final = begun(_TIMELINE, rb"\n.{1,1024}about this trace")
+"""The first packet has all names: those of few categories, then those of events, of which this is the first."""
 LEDGER: Final = begun("a page that syncline reproduce has written", rb"<!-- Written by `make reproduction`")
 TOPOLOGY: Final = begun("a topology file", rb"(<\?xml [^>]*>\s*)?<system[\s>]|[^{}<>]*\bGPU0\b")
 

@@ -22,8 +22,10 @@ KINDS: Final = {"int": WHOLE, "optional-int": WHOLE, "float": NUMBER, "text": TE
 """What columns of a run hold, by what the engine stores them as."""
 
 
-def read(path: Path, label: str) -> pa.Table:
-    """The table in a file, every value checked to be one. Raises [`InputError`]."""
+def read(path: Path, label: str, accepted: str | None = None) -> pa.Table:
+    """The table in a file, every value checked to be one. Raises [`InputError`], which says what is `accepted` where
+    the file is no table at all.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -36,7 +38,7 @@ def read(path: Path, label: str) -> pa.Table:
         table = file.read()
         table.validate(full=True)
     except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError, MemoryError, pa.ArrowException):
-        raise _refused(label, "", "this is not a Parquet table, or it is damaged") from None
+        raise _refused(label, "", "this is not a Parquet table, or it is damaged", accepted) from None
     twice = {name for name in table.column_names if table.column_names.count(name) > 1}
     problems = [Problem(label, None, name, None, "there are several columns of this name") for name in sorted(twice)]
     if not problems:
@@ -151,5 +153,5 @@ def _least(column: pa.ChunkedArray) -> float:
     return 0 if least is None else float(least)
 
 
-def _refused(label: str, field: str, message: str) -> InputError:
-    return InputError([Problem(label, None, field, None, message)])
+def _refused(label: str, field: str, message: str, accepted: str | None = None) -> InputError:
+    return InputError([Problem(label, None, field, None, message, accepted)])

@@ -47,7 +47,7 @@ def _sections() -> Iterator[str]:
     )
     for title, measures in (
         ("Every row", columns.ROW),
-        ("Training", columns.TRAINING),
+        ("Training", (*columns.TRAINING, columns.STEADY)),
         ("A collective on its own", columns.COLLECTIVE),
         ("Algorithm", columns.COMMON),
         ("Network", columns.NETWORK),

@@ -8,6 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import numpy as np
 import pytest
 from pydantic import ConfigDict, TypeAdapter
 
@@ -77,13 +78,30 @@ def test_a_size_may_be_a_number_of_bytes() -> None:
     assert tree.text == syncline.export("broadcast", algorithm="double-binary-tree", ranks=4, size="64KiB", root=0).text
 
 
-@pytest.mark.parametrize("size", [6.4e7, True, b"64MB", ["64MB"]])
+def test_a_whole_number_that_is_a_float_is_a_size() -> None:
+    """Sizes that were computed, or come from NumPy."""
+    ring: dict[str, Any] = {"kind": "all-reduce", "topology": "Ring(4)", "memory_limit": 1e9}
+    given: list[Any] = [65536.0, np.float64(65536), np.float32(65536)]
+    for size in given:
+        found = syncline.collective(**ring, size=size, chunk=size / 4)
+        assert (found.size_bytes, found.chunks) == (65536, 4)
+    sizes: list[Any] = [2.0**20, 2**21]
+    assert [row.size_bytes for row in syncline.bench("all-reduce", machine="dgx-a100", sizes=sizes).rows] == sizes
+    trees: dict[str, Any] = {"algorithm": "double-binary-tree", "ranks": 4}
+    of_float, of_int = (syncline.export("broadcast", size=size, **trees) for size in (given[0], 65536))
+    assert of_float.text == of_int.text
+    packed = syncline.trees(machine="dgx1v", gpus=[0, 1, 2], size=given[0])
+    assert packed.document["size_bytes"] == 65536
+
+
+@pytest.mark.parametrize("size", [6.45e-1, float("inf"), True, b"64MB", ["64MB"]])
 def test_what_is_no_size_is_told_what_is(size: Any) -> None:
     accepted = "a size with a unit, such as 64MB, or a whole number of bytes"
     with pytest.raises(syncline.InputError) as caught:
         syncline.collective("all-reduce", size, topology="Ring(4)")
     (problem,) = caught.value.problems
     assert (problem.field, problem.value, problem.accepted) == ("size", type(size).__name__, accepted)
+    assert problem.message == "this is no size"
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,10 @@ class TestEdges:
         assert (len(graph.links), graph.name) == (2, "half")
         assert len(graph.warnings) == 2
 
+    def test_directed_is_said_of_the_file(self) -> None:
+        text = "npus: 2\nlinks: [{from: 0, to: 1, rate: 1GB/s, directed: true}]\n"
+        assert "links.0.directed: this key is not known here; it stands at the top of the file" in refusals(text)
+
     def test_npus_by_number(self) -> None:
         graph = read("npus: 3\nlinks:\n  - {from: 0, to: 1, rate: 1GB/s}\n  - {from: 1, to: NPU 2, rate: 1GB/s}\n")
         assert (graph.npus, len(graph.links)) == (3, 4)

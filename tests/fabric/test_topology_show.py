@@ -60,6 +60,29 @@ def test_json(syncline_command: Command) -> None:
     assert document["hardware"]["peak_flops_per_s"]["fp16"] == 125e12
 
 
+def ring(npus: int, directed: bool) -> str:
+    links = "".join(f"  - {{from: {npu}, to: {(npu + 1) % npus}, rate: 25GB/s}}\n" for npu in range(npus))
+    return f"npus: {npus}\ndirected: {str(directed).lower()}\nlinks:\n{links}"
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        *((ring(npus, directed), [(npus, 1)]) for npus in (3, 4, 7) for directed in (False, True)),
+        # Both ways, each with a line of its own, and two lines for the links between the same nodes.
+        (ring(2, directed=True), [(1, 1)]),
+        (ring(2, directed=False), [(1, 2)]),
+        # Two links one way and one back.
+        (ring(2, directed=True) + "  - {from: 0, to: 1, rate: 25GB/s}\n", [(1, 1), (1, 2)]),
+    ],
+)
+def test_pairs_of_nodes(syncline_command: Command, text: str, pairs: list[tuple[int, int]], tmp_path: Path) -> None:
+    path = tmp_path / "ring.yaml"
+    path.write_text(text)
+    document = json.loads(syncline_command("topology", "show", str(path), "--json").out)
+    assert [(links["node_pairs"], links["parallel_links"]) for links in document["links"]] == pairs
+
+
 @pytest.mark.parametrize("text", [dgx1_xml(), dgx1_matrix()])
 def test_files(syncline_command: Command, text: str, tmp_path: Path) -> None:
     path = tmp_path / "topology"

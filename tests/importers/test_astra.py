@@ -169,6 +169,22 @@ def test_text_workloads_are_taken_as_they_are(syncline_command: Command) -> None
     assert "astra_text: workload.txt" in Path("out/experiment.yaml").read_text()
 
 
+@pytest.mark.parametrize("parallelism", ["HYBRID_DLRM", "HYBRID_DLRM_ENHANCED"])
+def test_the_last_bottom_layer_has_a_keyword_or_none(parallelism: str, syncline_command: Command) -> None:
+    layers = "table -1 10 ALLTOALL 4096 10 ALLTOALL 4096 10 NONE 0 10\n"
+    layers += "".join(f"{name} -1 500 NONE 0 600 NONE 0 700 ALLREDUCE 1048576 10\n" for name in ("bottom", "top"))
+    Path("text.yaml").write_text("name: text\ntopology: Ring(4)\nworkload: {astra_text: w.txt}\n")
+
+    def run(given: str) -> Ended:
+        Path("w.txt").write_text(f"{parallelism} {given}\n3\n{layers}")
+        return syncline_command("run", "text.yaml", "--quiet")
+
+    alone, named = run("1"), run("DLRM_LAST_BOTTOM_LAYER: 1")
+    assert (alone.status, named.status, named.out) == (0, 0, alone.out)
+    wrong = run("DLRM_LAST_BOTTOM_LAYER: x")
+    assert "w.txt:1: last bottom layer: this is not a legal last bottom layer\n    given: x\n" in wrong.err
+
+
 @pytest.mark.parametrize("kinds", [["all-reduce"], ["all-to-all"], ["all-reduce", "all-to-all"], []])
 def test_algorithms_are_those_of_the_collectives_that_there_are(kinds: list[str], syncline_command: Command) -> None:
     nodes = [

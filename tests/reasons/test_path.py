@@ -96,6 +96,26 @@ def test_chunks_of_other_collectives_may_have_the_same_name() -> None:
     assert [s[0] for s in walked(rows, 100)] == ["compute", "phase"]
 
 
+def test_chunks_of_two_families_are_told_apart() -> None:
+    """The gradients of a layer along `data`, and those of a table that it shares: chunks of the same numbers."""
+    rows = [
+        ("compute", "l weight_grad", 0, 10),
+        ("exposed", "waits for l weight_grad", 10, 100),
+        ("collective l", "all-reduce of iteration 0", 10, 100),
+        ("collective l", "reduce-scatter of iteration 0", 10, 70),
+        ("phase 0 data reduce-scatter dim 0 slot 00", "l chunk 0", 10, 70),
+        ("phase 1 shared all-gather dim 0 slot 00", "l chunk 0", 60, 100),
+        ("phase 0 shared reduce-scatter dim 0 slot 00", "l chunk 0", 10, 60),
+    ]
+    path = Timeline.of(seen(rows, 100)).critical_path()
+    assert [(s.what, s.kind, s.phase, s.start, s.end) for s in path] == [
+        ("compute", "weight_grad", "", 0, 10),
+        ("phase", "all-reduce", "shared reduce-scatter dim 0", 10, 60),
+        ("phase", "all-reduce", "shared all-gather dim 0", 60, 100),
+    ]
+    assert Timeline.of(seen(rows, 100)).in_flight() == (90, 150, 2)
+
+
 def test_bubbles_other_streams_and_what_is_before_are_named() -> None:
     rows = [
         ("compute", "a forward", 10, 30),

@@ -84,3 +84,12 @@ def test_another_file_is_refused(syncline_command: Command, tmp_path: Path) -> N
     ended = syncline_command("report", str(path))
     assert (ended.status, ended.out) == (2, "")
     assert "not a Parquet table, or it is damaged" in ended.err
+
+
+@pytest.mark.parametrize("name", ["s.csv", "s.json", "nowhere.parquet"])
+def test_only_parquet_is_accepted(name: str, syncline_command: Command, tmp_path: Path) -> None:
+    (tmp_path / "s.csv").write_text('"point","name"\n0,"a"\n')
+    (tmp_path / "s.json").write_text("{}")
+    ended = syncline_command("report", str(tmp_path / name))
+    assert (ended.status, ended.out) == (2, "")
+    assert "a Parquet table that sweep --out FILE.parquet has written, not CSV or JSON" in ended.err

@@ -63,6 +63,19 @@ def test_outliers_are_named(syncline_command: Command) -> None:
     assert "warning: an outlier hardly counts: 32 bytes took 68.1 us" in ended.err
 
 
+def test_rows_that_nccl_tests_found_wrong_are_named(syncline_command: Command, tmp_path: Path) -> None:
+    log = tmp_path / "wrong.log"
+    times = [(2**power, 60 + 2**power / 139e3) for power in range(20, 31, 2)]
+    rows = [
+        f"{size} {size // 4} float sum -1 {us:.2f} {size / us / 1e3:.2f} N/A {5 * (us > 1000)}" for size, us in times
+    ]
+    log.write_text("\n".join(rows) + "\n")
+    ended = syncline_command("calibrate", str(log), "--machine", "dgx-a100")
+    assert ended.status == 0
+    said = "warning: nccl-tests found wrong results (#wrong) in 2 of 6 rows (lines 5, 6): what was timed did not work"
+    assert said in ended.err
+
+
 def test_where_most_is_missed_nothing_is_an_outlier(syncline_command: Command, tmp_path: Path) -> None:
     """Times without order: the fit is wrong, not the table."""
     factors = (1, 9, 0.2, 7, 0.1, 8, 0.3, 10, 0.1, 6, 0.2)

@@ -104,6 +104,30 @@ class TestRefusals:
         (message,) = refused(ONE_COLUMN + "1048576 262144 float sum 165.33 6.34 6.34 0\n")
         assert message.startswith("t.log:4: size: the size is measured twice; the first is on line 2")
 
+    def test_rows_with_wrong_results(self) -> None:
+        counted = LOG.replace("38.57   27.19   40.78    N/A", "38.57   27.19   40.78      5")
+        assert [row.wrong for row in measurements.parse(LOG, "t.log").rows] == [False] * 3
+        assert [row.wrong for row in measurements.parse(counted, "t.log").rows] == [False, True, False]
+        deviated = OLD_BROADCAST.replace("14.05   14.05  0e+00", "14.05   14.05  2e-06")
+        assert not any(row.wrong for row in measurements.parse(deviated, "t.log").rows)
+
+    def test_of_several_collectives_one_is_taken(self) -> None:
+        gather = LOG.replace("all_reduce_perf", "all_gather_perf").replace(
+            "37.89   27.67   41.51", "18.95   55.33   41.50"
+        )
+        both = "export NCCL_ALGO=Ring\n" + LOG + gather
+        (message,) = refused(both)
+        assert message.startswith(
+            "t.log:27: these are tables of several collectives: all-reduce (line 11), all-gather (l"
+        )
+        for kind, time, line in (("all-reduce", 37.89e-6, 14), ("all-gather", 18.95e-6, 30)):
+            table = measurements.parse(both, "t.log", kind)
+            assert (table.kind, table.gpus, table.algorithm) == (kind, 4, "ring")
+            assert table.rows[1].out_of_place == pytest.approx(time)
+            assert table.rows[1].line == line
+        with pytest.raises(InputError, match="these are tables of several collectives"):
+            measurements.parse(both, "t.log", "broadcast")
+
     @pytest.mark.parametrize("cut", ["1677", "16777216 4194", "16777216 4194304 float", "1: 16777216 4194304"])
     def test_a_log_that_ends_within_a_row(self, cut: str) -> None:
         (message,) = refused(ONE_COLUMN + f"  {cut}\n\n")

@@ -21,6 +21,8 @@ A: Final = S * H * ELEMENT
 """An activation of a micro-batch of one sample."""
 BLOCK: Final = 12 * H * H + 13 * H
 """Parameters of a block: 12 h^2 of matrices, biases and norms 13 h (Narayanan et al., SC 2021, section 5)."""
+WHOLE: Final = 6 * H
+"""Those of a block that sequence parallelism applies to a part of the tokens: two norms, and two biases of rows."""
 
 
 def blocks(samples: int = 1) -> Any:
@@ -49,9 +51,10 @@ def test_tensor_parallelism_of_a_block() -> None:
 
 def test_sequence_parallelism_of_a_block() -> None:
     found = of_one_class({"tensor": 4, "sequence": True}, 4, model=blocks())
-    # Two norms and the biases behind reduce-scatters... the norms alone are held by all and see a part of the tokens.
-    norms = L * 4 * H * ELEMENT
-    assert found == of(tensor__all_gather=L * 6 * A, tensor__reduce_scatter=L * 4 * A, tensor__all_reduce=norms)
+    # Two norms and the two biases behind reduce-scatters are held by all and see a part of the tokens: Megatron-LM's
+    # finalize_model_grads reduces all that is marked `sequence_parallel`, which the bias of RowParallelLinear is.
+    whole = L * WHOLE * ELEMENT
+    assert found == of(tensor__all_gather=L * 6 * A, tensor__reduce_scatter=L * 4 * A, tensor__all_reduce=whole)
 
 
 @pytest.mark.parametrize(
@@ -60,9 +63,9 @@ def test_sequence_parallelism_of_a_block() -> None:
 def test_layers_that_are_computed_again_communicate_again(sequence: bool, kinds: dict[str, int]) -> None:
     parallel = {"tensor": 2, "sequence": sequence, "recompute": "full"}
     found = of_one_class(parallel, 2, model=blocks())
-    norms = L * 4 * H * ELEMENT if sequence else 0
+    whole = L * WHOLE * ELEMENT if sequence else 0
     assert {kind: n for (_, kind), n in found.items()} == Counter({k: n * L * A for k, n in kinds.items()}) + Counter(
-        {"all-reduce": norms}
+        {"all-reduce": whole}
     )
     selective = of_one_class(parallel | {"recompute": "selective"}, 2, model=blocks())
     assert selective == of_one_class(parallel | {"recompute": "none"}, 2, model=blocks())
@@ -160,6 +163,16 @@ def test_stages_that_share_a_table_add_up_its_gradients() -> None:
     for stage in ("stage 0", "stage 1"):
         assert found[stage]["embedding", "all-reduce"] == V // 2 * H * ELEMENT
     assert not any(family == "embedding" for family, _ in of_one_class({"tensor": 2}, 2))
+
+
+def test_the_exchange_of_a_shared_table_has_one_name_on_all_stages() -> None:
+    """It is one collective: who looks for it by the layer of one stage has to find it on another."""
+    graph = build.graph(divided.setting({"pipeline": 2, "data": 2, "zero": 1}, 4, 4))
+    number = list(graph.families).index("embedding")
+    accounted = [[n.layer for n in c.nodes if n.work.get("family") == number] for c in graph.classes]
+    assert accounted == [["embedding"], ["embedding"]]
+    updates = [next(n.layer for n in c.nodes if n.pass_ == "update") for c in graph.classes]
+    assert updates == ["embedding", "block.2"]  # the first layer of each stage
 
 
 # Experts: two all-to-alls forward and two backward (Lepikhin et al., "GShard", section 3.2).
@@ -282,7 +295,7 @@ def expected(parallel: dict[str, Any], npus: int, micros: int) -> Counter[tuple[
     if t > 1 and sequence:
         found["tensor", "all-gather"] = micros * a * (L * (8 if full else 6) + 3)
         found["tensor", "reduce-scatter"] = micros * a * (L * (6 if full else 4) + 2)
-        found["tensor", "all-reduce"] = micros * 12 * rows + (L * 4 * H + S * H + 2 * H) * ELEMENT
+        found["tensor", "all-reduce"] = micros * 12 * rows + (L * WHOLE + S * H + 2 * H) * ELEMENT
     elif t > 1:
         found["tensor", "all-reduce"] = micros * (a * (L * (6 if full else 4) + 2) + 12 * rows)
     if c > 1:

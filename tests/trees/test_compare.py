@@ -53,6 +53,8 @@ def test_numbers_are_those_of_the_collective_command(
     """Every number, of every schedule; and the other command refuses what has a reason here."""
     entries = _compared(syncline_command, "--machine", machine, "--gpus", gpus, "--collective", kind, *more)
     given = dict(zip(more[::2], more[1::2], strict=True))
+    # Of several servers, the command has trees of each, unless links are named.
+    links = ["--set", "collective.trees.links=all"] if "nodes" in machine else []
     flags = ["--machine", machine, "--gpus", gpus, "--size", given.get("--size", "100MB")]
     flags += ["--backend", given.get("--backend", "flow"), "--endpoint", given.get("--endpoint", "ideal")]
     if "--root" in given:
@@ -60,7 +62,8 @@ def test_numbers_are_those_of_the_collective_command(
         flags += ["--root", str(members.index(int(given["--root"])))]
     for algorithm in ("packed-trees", "ring", "double-binary-tree"):
         entry = entries[algorithm]
-        ended = syncline_command("collective", kind, *flags, "--algorithm", algorithm, "--json")
+        own = links if algorithm == "packed-trees" else []
+        ended = syncline_command("collective", kind, *flags, "--algorithm", algorithm, *own, "--json")
         if entry["reason"] is not None:
             assert ended.status == 2
             assert entry["reason"] in json.loads(ended.err)["errors"][0]["message"]
@@ -78,6 +81,16 @@ def test_other_trees_are_compared_as_they_run(objective: str, syncline_command: 
     trees = ["--algorithm", "packed-trees", "--set", f"collective.trees.objective={objective}"]
     ran = _document(syncline_command("collective", "broadcast", *flags, *trees, "--backend", "flow", "--json"))
     assert entry["time_s"] == ran["time_s"]
+
+
+@pytest.mark.parametrize("objective", ["time", "trees"])
+def test_trees_of_several_servers_are_those_that_are_printed(objective: str, syncline_command: Command) -> None:
+    """And not those of each server, whose rate and time the document does not have."""
+    flags = ["--machine", "dgx-a100(nodes=2)", "--gpus", "0-2,8,9", "--size", "300MB", "--objective", objective]
+    document = _document(syncline_command("trees", *flags, "--compare", "--json"))
+    entry = document["comparison"][0]
+    assert entry["algorithm"] == "packed-trees"
+    assert entry["time_s"] == pytest.approx(document["predicted_time_s"], rel=0.02)
 
 
 def test_fewer_trees_at_a_loss_are_compared_as_their_plan(tmp_path: Path, syncline_command: Command) -> None:

@@ -225,7 +225,8 @@ def _bytes(given: object) -> tuple[int | None, list[Problem]]:
     from syncline.quantities import QuantityError, size
 
     try:
-        found = given if isinstance(given, int) and not isinstance(given, bool) else size(str(given))
+        number = _whole(given)
+        found = size(str(given)) if number is None else number
     except QuantityError as error:
         return None, [ARGUMENTS.problem("memory_limit", given, error.message, error.accepted)]
     if found < memory.LEAST:
@@ -390,7 +391,15 @@ def sized(given: object) -> object: ...
 
 def sized(given: Any) -> Any:
     """A size as a file has it: a whole number is one of bytes."""
-    return f"{given}B" if isinstance(given, int) and not isinstance(given, bool) else given
+    number = _whole(given)
+    return given if number is None else f"{number}B"
+
+
+def _whole(given: object) -> int | None:
+    """A whole number, also one that arithmetic has left as a float (`2**20 * 1.5`)."""
+    if isinstance(given, float) and given.is_integer():
+        return int(given)
+    return given if isinstance(given, int) and not isinstance(given, bool) else None
 
 
 def no_text(**given: object) -> list[Problem]:
@@ -406,8 +415,8 @@ class Listed:
     message: str
     """What is said of anything else."""
     accepted: str
-    unit: str = ""
-    """That of numbers; text has its own."""
+    of_bytes: bool = False
+    """Whether numbers are bytes; text has a unit."""
     alone: bool = False
     """Whether one number stands for the list of it."""
 
@@ -419,11 +428,12 @@ def listed(problems: list[Problem], argument: str, given: object, of: Listed) ->
     """A list of numbers as the text that a command reads, `0,1,4`; what is wrong with it is added to `problems`."""
     if given is None or isinstance(given, str):
         return given
-    several = [given] if of.alone and isinstance(given, int) else given
+    several = [given] if of.alone and isinstance(given, int | float) else given
     if isinstance(several, Iterable) and not isinstance(several, bytes | Mapping):
         items = list(islice(several, MOST_LISTED + 1))
+        items = [sized(item) for item in items] if of.of_bytes else items
         if len(items) <= MOST_LISTED and all(isinstance(i, int | str) and not isinstance(i, bool) for i in items):
-            return ",".join(f"{item}{of.unit}" if isinstance(item, int) else item for item in items)
+            return ",".join(map(str, items))
     shown_as = given if isinstance(given, int | float) else type(given).__name__
     problems.append(ARGUMENTS.problem(argument, shown_as, of.message, of.accepted))
     return None

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 DEFAULT_SIZES: Final = "1KiB:8GiB:x2"
 ALGORITHMS: Final = ("auto", "ring", "tree", "nvls", "packed-trees")
-SIZES: Final = Listed("these are no sizes", 'a range such as "1KiB:8GiB:x2", or a list of sizes', "B", alone=True)
+SIZES: Final = Listed(
+    "these are no sizes", 'a range such as "1KiB:8GiB:x2", or a list of sizes', of_bytes=True, alone=True
+)
 SHOWN: Final = 40
 """Rows that a notebook shows."""
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from syncline.results import Document
     from syncline.software.calibration import Errors, Residual, Run
     from syncline.software.constants import Constants, Software
+    from syncline.software.measurements import Table as Measured
     from syncline.software.selection import Selected
 
 COLUMNS: Final = ("out-of-place", "in-place")
@@ -30,6 +31,8 @@ FAR_OFF: Final = 0.5
 FEW: Final = 0.2
 """The part of all points that may be called outliers; where more are missed, it is the fit that is wrong."""
 SAVED: Final = replace(ARGUMENTS, called=(("out", "path"),))
+MOST_NAMED: Final = 10
+"""Rows with wrong results that are named by their lines."""
 SHOWN: Final = 40
 """Rows that a notebook shows."""
 
@@ -68,7 +71,7 @@ def run(asked: Asked) -> tuple[Document, str]:
         problems += command_line("--column", asked.column, message, one_of(COLUMNS)).problems
     began = time.monotonic()
     found = arguments.collected(problems, lambda: platform(asked.machine))
-    measured = arguments.collected(problems, lambda: measurements.read_table(asked.table))
+    measured = arguments.collected(problems, lambda: measurements.read_table(asked.table, kind=kind))
     start = None
     if found is not None:
         named = found.software if asked.software is None else asked.software
@@ -89,6 +92,7 @@ def run(asked: Asked) -> tuple[Document, str]:
     )
     explicit = kind is not None or measured.kind is not None
     document = _document(fitted, start, selected, asked.seed, explicit=explicit)
+    document["warnings"] += _of_wrong_results(measured)
     if asked.force:
         document["assumptions"].append(f"the GPUs of the table ({measured.about.get('gpu', 'not named')}) are as good")
     document["cost"] = results.cost(time.monotonic() - began, [])
@@ -155,6 +159,16 @@ def _warnings(run: Run, residuals: Sequence[Residual]) -> list[str]:
         times = f"{r.measured * 1e6:.1f} us, where the rest suggests {r.predicted * 1e6:.1f} us"
         found.append(f"an outlier hardly counts: {r.size} bytes took {times}")
     return found
+
+
+def _of_wrong_results(measured: Measured) -> list[str]:
+    """That nccl-tests found elements with wrong values, whose times may be those of something else."""
+    lines = [str(row.line) for row in measured.rows if row.wrong]
+    if not lines:
+        return []
+    named = ", ".join(lines[:MOST_NAMED]) + (", ..." if len(lines) > MOST_NAMED else "")
+    rows = f"{len(lines)} of {len(measured.rows)} rows (line{'s' if len(lines) > 1 else ''} {named})"
+    return [f"nccl-tests found wrong results (#wrong) in {rows}: what was timed did not work"]
 
 
 def _constants(constants: Constants) -> dict[str, float]:

@@ -224,7 +224,11 @@ class Collective(TypedDict, total=False):
     bytes.
     """
     scheduling: Literal["fifo", "lifo"]
-    """From which issued collective the next chunk is taken: the earliest (`fifo`) or the latest (`lifo`)."""
+    """From which issued collective the next chunk is taken: the earliest (`fifo`) or the latest (`lifo`). All ranks
+    take chunks in one order, and the first that has room for another chunk chooses it, from what it has
+    issued itself. With `lifo`, NPUs that are ahead may so choose what a slower one has not issued, and all
+    wait until it has.
+    """
     priority: Sequence[
         Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"]
     ]

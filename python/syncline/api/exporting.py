@@ -214,7 +214,9 @@ def export(
     settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, cancel=cancel)
     problems = list(settings.problems)
     size = arguments.sized(size)
-    problems += [*arguments.not_text(algorithm=algorithm, size=size), *arguments.no_text(format=format)]
+    problems += [*arguments.not_text(algorithm=algorithm), *arguments.no_text(format=format)]
+    if not isinstance(size, str | None):
+        problems.append(ARGUMENTS.problem("size", type(size).__name__, *single.NOT_A_SIZE))
     problems += _not_counts(ranks, instances)
     problems += [ARGUMENTS.problem("algorithm", None, "no algorithm is given", "its name")] if algorithm is None else []
     given = (

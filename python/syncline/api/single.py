@@ -61,7 +61,9 @@ FIELDS: Final = {
     "fold": "fold",
 }
 """The fields of an experiment that flags stand for."""
-SIZES: Final = "a size with a unit, such as 64MB, or a whole number of bytes"
+NOT_TEXT: Final = ("this is not text", None)
+NOT_A_SIZE: Final = ("this is no size", "a size with a unit, such as 64MB, or a whole number of bytes")
+"""What is said of anything else where a program gives a size, and what is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Single:
         """What is wrong with how the fabric and the algorithm are named."""
         texts = [(name, getattr(self, name)) for name in TEXTS]
         found = [
-            self.spelling.problem(name, type(value).__name__, "this is not text", SIZES if name == "size" else None)
+            self.spelling.problem(name, type(value).__name__, *(NOT_A_SIZE if name in ("size", "chunk") else NOT_TEXT))
             for name, value in texts
             if not isinstance(value, str | PurePath | None)
         ]

@@ -186,10 +186,11 @@ class Goals:
             overhead_s = choice.OVERHEAD_S if case is None else slice_overhead_s(case.endpoint, graph, asked)
         return choice.Goal(self.objective, size, self.threshold, overhead_s)
 
-    @property
-    def settings(self) -> list[str]:
-        """The same for `--algorithm packed-trees`, which gives up nothing of the rate."""
-        return [f"collective.trees.objective={self.objective}", f"collective.trees.links={self.links}"]
+    def settings(self, asked: Question) -> list[str]:
+        """The same for `--algorithm packed-trees`, which gives up nothing of the rate. Links are those of the question,
+        since trees of several servers are others if nothing is said of them (`treegen/servers.py`).
+        """
+        return [f"collective.trees.objective={self.objective}", f"collective.trees.links={asked.links}"]
 
 
 def slice_overhead_s(endpoint: str, graph: Graph, asked: Question) -> float:
@@ -255,7 +256,7 @@ def of(
     if goals.root == "auto" and packing.trees and case.root is not None:
         case = replace(case, root=packing.trees[0].root)
     best = packing.best_rate
-    own = Simulation(PACKED, goals.settings, plan)
+    own = Simulation(PACKED, goals.settings(asked), plan)
     with Progress([name for _, name in SCHEDULES], observed) as progress:
         trees = _with_times(_entry(PACKED, SCHEDULES[0][1], packing.rate), case, own, best, progress)
         entries = [trees, *_others(case, asked.gpus, best, progress)]

@@ -223,7 +223,7 @@ def of_program(
         collective=collective,
         root=None if root is None else str(root),
         objective=objective,
-        size=f"{size}B" if isinstance(size, int) else str(size),
+        size=str(arguments.sized(size)),
         overhead=overhead,
         links=links,
         switch_latency=switch_latency,

@@ -55,7 +55,8 @@ def report(
     results: Annotated[
         list[Path],
         typer.Argument(
-            metavar="DIR...|FILE", help="What run --out or sweep --out has written; several runs are compared."
+            metavar="DIR...|FILE",
+            help="What run --out, or sweep --out FILE.parquet, has written; several runs are compared.",
         ),
     ],
     out: Annotated[
@@ -111,8 +112,9 @@ def _is_folder(results: Path) -> bool:
         message = "there is no such file or directory"
     except (OSError, ValueError) as error:
         message = f"this cannot be read: {error.strerror if isinstance(error, OSError) else error}"
-    accepted = "a directory that run --out has written, or a table that sweep --out has written"
-    raise command_line("DIR|FILE", str(results), message, accepted)
+    from syncline.sweeps.table import ACCEPTED
+
+    raise command_line("DIR|FILE", str(results), message, ACCEPTED)
 
 
 def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str, Any]]:

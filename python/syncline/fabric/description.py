@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -33,12 +33,16 @@ class Bundle:
 
 def bundles(graph: Graph) -> list[Bundle]:
     """The links, those that are alike together."""
-    found: Counter[tuple[str, int, int, int, int]] = Counter()
+    parallel: Counter[tuple[int, int, str, int, int, int]] = Counter()
     for link in graph.links:
-        found[link.kind, link.count, link.rate, link.payload_rate, link.latency] += 1
+        parallel[link.src, link.dst, link.kind, link.rate, link.payload_rate, link.latency] += link.count
+    found: dict[tuple[str, int, int, int, int], set[tuple[int, int]]] = defaultdict(set)
+    for (src, dst, kind, rate, payload_rate, latency), count in parallel.items():
+        # Links may have no equal the other way, so that pairs are not half of them.
+        found[kind, count, rate, payload_rate, latency].add((min(src, dst), max(src, dst)))
     order = {kind: index for index, kind in enumerate(graph.classes)}
     alike = sorted(found.items(), key=lambda item: (order[item[0][0]], item[0][1:]))
-    return [Bundle(*key, pairs=(times + 1) // 2) for key, times in alike]
+    return [Bundle(*key, pairs=len(pairs)) for key, pairs in alike]
 
 
 @dataclass(frozen=True, slots=True)

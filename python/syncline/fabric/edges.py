@@ -5,7 +5,7 @@
     links:
       - {from: A, to: S}
       - {from: 1, to: S, rate: 50GB/s, links: 2, class: NVLink, efficiency: 94%}
-    directed: false                             # every link leads both ways
+    directed: false                             # every link leads both ways; true: only from `from` to `to`
 
 Nodes are NPUs unless they say otherwise, and are referred to by name or by number, counted in the order of the file.
 """
@@ -42,6 +42,8 @@ ACCEPTED: Final = (
     "npus) and links"
 )
 """What a file with a fabric may be; this is what is left if it is neither of the others."""
+OF_THE_FILE: Final = " here; it stands at the top of the file, for all links"
+"""Goes behind what is said of `directed` elsewhere."""
 DEFAULT_CLASS: Final = "link"
 MAX_PARALLEL: Final = 4096
 MAX_NPUS: Final = 2**16
@@ -231,8 +233,8 @@ class _Importer:
     def _keys(self, node: Mapping, known: tuple[str, ...]) -> None:
         for key, entry in node.entries.items():
             if key not in known:
-                message = f"this key is not known{did_you_mean(key, known)}"
-                self._refuse(entry, message, f"the keys {one_of(known)}")
+                hint = OF_THE_FILE if key == "directed" else did_you_mean(key, known)
+                self._refuse(entry, f"this key is not known{hint}", f"the keys {one_of(known)}")
 
     def _refuse(self, node: document.Node, message: str, accepted: str) -> None:
         self.problems.append(node.origin.problem(message, document.plain(node), accepted))

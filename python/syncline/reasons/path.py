@@ -27,6 +27,8 @@ What = Literal["compute", "phase", "queue", "start", "elsewhere", "collective", 
 _PHASE: Final = re.compile(r"phase (\d+) (.*) slot \d+")
 _COLLECTIVE: Final = re.compile(r"([a-z-]+) of iteration (\d+)")
 _DIMENSION: Final = re.compile(r" dim (\d+)$")
+_FAMILY: Final = re.compile(r"(.*) [a-z-]+ (?:dim \d+|of all)")
+"""A phase of a run with several families of communicators, by the one that it is of."""
 _WAITS: Final = "waits for "
 _BACKGROUND: Final = "background compute"
 
@@ -72,7 +74,8 @@ class _Collective:
 class _Part(NamedTuple):
     """A chunk in a phase."""
 
-    chunk: str
+    chunk: tuple[str, str]
+    """Its name, which is unique within a family of communicators, and that family."""
     layer: str
     number: int
     """Of the phase."""
@@ -103,7 +106,7 @@ class Timeline:
     """Chunks in phases, by their ends."""
     _ends: list[int] = field(default_factory=list)
     _starts: list[int] = field(default_factory=list)
-    _chunks: dict[str, list[_Part]] = field(default_factory=dict)
+    _chunks: dict[tuple[str, str], list[_Part]] = field(default_factory=dict)
     _layers: dict[str, list[_Part]] = field(default_factory=dict)
 
     @classmethod
@@ -112,15 +115,16 @@ class Timeline:
         traced = dict.fromkeys(npu for (npu,) in seen.columns("slices", "npu"))
         npu = seen.slowest if seen.slowest in traced else next(iter(traced), None)
         found = cls(npu, seen.total_ps)
-        phases: dict[str, tuple[int, str] | None] = {}
+        phases: dict[str, tuple[str, int, str] | None] = {}
         for of, track, name, start, end in seen.columns("slices", "npu", "track", "name", "start_ps", "end_ps"):
             if of != npu or end <= start:
                 continue
             if track not in phases:
-                match = _PHASE.fullmatch(track)
-                phases[track] = None if match is None else (int(match[1]), match[2])
+                phases[track] = _phase(track)
             if (phase := phases[track]) is not None:
-                found.parts.append(_Part(name, name.rpartition(" chunk ")[0], *phase, start, end))
+                family, number, title = phase
+                layer = name.rpartition(" chunk ")[0]
+                found.parts.append(_Part((name, family), layer, number, title, start, end))
             else:
                 found._add(track, name, start, end)
         found.main.sort(key=lambda busy: busy.start)
@@ -195,7 +199,7 @@ class Timeline:
         for layer, collectives in self.collectives.items():
             parts = self._layers.get(layer, [])
             for collective in collectives:
-                begun: dict[str, int] = {}
+                begun: dict[tuple[str, str], int] = {}
                 for part in parts:
                     if collective.start <= part.start < collective.end:
                         begun[part.chunk] = min(begun.get(part.chunk, part.start), part.start)
@@ -284,7 +288,7 @@ class Timeline:
 
     def _earlier(self, part: _Part, collective: _Collective | None) -> _Part | None:
         """The phase that the chunk was in before. A chunk of another collective may have the same name: those of a
-        layer in several communicators, say, or in several micro-batches.
+        layer in several micro-batches, say.
         """
         issued = 0 if collective is None else collective.start
         earlier = [
@@ -305,6 +309,15 @@ class Timeline:
         together = self.parts[last : index + 1]
         done = [part for part in together if self._chunks[part.chunk][-1] is part]
         return (done or together)[-1]
+
+
+def _phase(track: str) -> tuple[str, int, str] | None:
+    """The family, the number and the name of the phase that a track is of; nothing for other tracks."""
+    found = _PHASE.fullmatch(track)
+    if found is None:
+        return None
+    family = _FAMILY.fullmatch(found[2])
+    return "" if family is None else family[1], int(found[1]), found[2]
 
 
 def _united(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

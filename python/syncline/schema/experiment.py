@@ -167,7 +167,9 @@ class Collective(Section):
     """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no extra
     bytes."""
     scheduling: Literal["fifo", "lifo"] = "lifo"
-    """From which issued collective the next chunk is taken: the earliest (`fifo`) or the latest (`lifo`)."""
+    """From which issued collective the next chunk is taken: the earliest (`fifo`) or the latest (`lifo`). All ranks
+    take chunks in one order, and the first that has room for another chunk chooses it, from what it has issued itself.
+    With `lifo`, NPUs that are ahead may so choose what a slower one has not issued, and all wait until it has."""
     priority: Annotated[list[Kind], Field(max_length=8)] = Field(default=[])
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: Size | None = None

@@ -84,7 +84,9 @@ class _Stage:
     first_backward: Cost
     update: float
     weights: Weights
-    layers: tuple[tuple[float, Weights], ...]
+    ahead: tuple[tuple[tuple[float, Weights], ...], ...]
+    """What the forward pass of each layer computes, and its weights, by chunk, in the order of the forward pass."""
+    back: tuple[tuple[float, Weights], ...]
     """What the backward pass of each layer computes, and its weights, in the order of the backward pass."""
 
     @property
@@ -152,27 +154,44 @@ class Predictor:
         updates = micros if setting.is_pipedream else 1
         for stage in stages:
             gradients = self._of_gradients(stage, setting)
-            gradients += self._shared(stage, setting)
+            gradients += self._shared(stage, setting) + self._brought(stage, setting)
             through = micros * (stage.both.about + self._gathered(stage, setting)) + updates * stage.update + gradients
             best = max(best, before + through)
             before += stage.first.about + 2 * hop
         return best
 
     def _of_gradients(self, stage: _Stage, setting: Setting) -> float:
-        """What the exchange of gradients takes beyond the backward pass that it is beside, and that of weights."""
+        """What the exchange of gradients takes beyond the backward pass that it is beside."""
         zero, family = setting.parallel.zero, self.rates.along(setting.mesh, build.FAMILIES["data"])
         if family.ranks == 1:
             return 0.0
-        kind, weight = "reduce-scatter" if zero else "all-reduce", stage.weights.total * setting.element
+        kind = "reduce-scatter" if zero else "all-reduce"
         ready = done = 0.0
-        for computed, held in stage.layers:  # one exchange after the other, each when its gradients are there
+        for computed, held in stage.back:  # one exchange after the other, each when its gradients are there
             ready += computed if setting.overlap else 0.0
             size = held.total * setting.gradient
             done = max(done, ready) + (self._collective(setting, "data", kind, size) if size else 0.0)
         exposed = max(0.0, done - ready)
-        if zero >= 2:
-            exposed *= setting.micros
-        return exposed + (self._collective(setting, "data", "all-gather", weight) if zero in (1, 2) else 0.0)
+        return exposed * (setting.micros if zero >= 2 else 1)
+
+    def _brought(self, stage: _Stage, setting: Setting) -> float:
+        """What the weights behind an update (ZeRO 1 and 2) take beyond the forward pass that they are beside: that of
+        the next iteration, of which each layer waits for its own. A stage of several chunks computes one for as many
+        micro-batches as there are stages before it comes to the next.
+        """
+        parallel = setting.parallel
+        if parallel.zero not in (1, 2):
+            return 0.0
+        turns = parallel.pipeline if parallel.virtual > 1 else 1
+        computed = brought = waited = 0.0
+        for chunk in stage.ahead:
+            for ahead, held in chunk:  # one gather after the other
+                size = held.total * setting.element
+                brought += self._collective(setting, "data", "all-gather", size) if size else 0.0
+                waited = max(waited, brought - computed)
+                computed += ahead if setting.overlap else 0.0
+            computed += (turns - 1) * sum(ahead for ahead, _ in chunk) if setting.overlap else 0.0
+        return waited
 
     def _shared(self, stage: _Stage, setting: Setting) -> float:
         """What gradients of weights take that other NPUs have, too: the first and the last stage, or those of tensor
@@ -217,7 +236,11 @@ class Predictor:
             whole, first = _passes(costs), _passes(chunks[0])
             each = [of_layer for of_chunk in of_chunks for of_layer in of_chunk]
             backward = tuple((cost[1].compute, own) for cost, own in zip(reversed(costs), reversed(each), strict=True))
-            found.append(_Stage(*whole, *first, self._time(kernels), held, backward))
+            ahead = tuple(
+                tuple((cost[0].compute, own) for cost, own in zip(*chunk, strict=True))
+                for chunk in zip(chunks, of_chunks, strict=True)
+            )
+            found.append(_Stage(*whole, *first, self._time(kernels), held, ahead, backward))
         return found
 
     def _layer(self, layer: Layer, passes: LayerPasses, setting: Setting, rank: int | None) -> tuple[Cost, Cost]:

@@ -54,10 +54,11 @@ class Finding:
 
     @property
     def seconds(self) -> float | None:
-        """The simulated time of an iteration."""
+        """The simulated time of an iteration: what one more costs, where that is another."""
         if self.entry is None or self.entry.status != "done":
             return None
-        return float(self.entry.measures["iteration_time_s"])
+        measures = self.entry.measures
+        return float(measures.get("steady_iteration_time_s") or measures["iteration_time_s"])
 
     @property
     def reason(self) -> str | None:

@@ -72,7 +72,11 @@ class Candidate:
     def variant(self) -> Variant:
         """The experiment that it is."""
         experiment = self.base.experiment
+        training = experiment.training
+        if self.setting.brings_weights_later:  # the first iteration does not tell what a further one costs
+            training = training.model_copy(update={"iterations": max(2, experiment.iterations)})
         changed: dict[str, Any] = {
+            "training": training,
             "parallel": self.parallel,
             "collective": experiment.collective.model_copy(update={"algorithm": self.algorithm}),
             "output": experiment.output.model_copy(update={"trace_npus": []}),

@@ -3,7 +3,8 @@
 A row of nccl-tests begins with size, count and type; then come `redop` and `root` where the collective has them, and
 time, algorithm bandwidth, bus bandwidth and errors, out of place and (in most versions) in place. Prefixes such as
 `[1,0]<stdout>:` or `0:` and lines of other programs between the rows are passed over. From the rest of the text comes
-what is said of the run: ranks and hosts, the collective's name, NCCL_ALGO.
+what is said of the run: ranks and hosts, the collective's name, NCCL_ALGO. Of a log with tables of several
+collectives, one is taken.
 
 A CSV has the columns `size_bytes` and `time_us` or `oop_time_us`, optionally `ip_time_us`, and `# name: value` lines.
 
@@ -41,6 +42,8 @@ _RANK: Final = re.compile(r"#\s*Rank\s+(\d{1,6})\s.*?\bon\s+(\S+)\s+device\s+\d+
 _PROGRAM: Final = re.compile(r"\b(\w+?)_perf(?:_mpi)?\b")
 _ALGORITHM: Final = re.compile(r"NCCL_ALGO\s*=\s*\"?'?([A-Za-z]+)")
 _NO_NVLS: Final = re.compile(r"NCCL_NVLS_ENABLE\s*=\s*0")
+_SETTING: Final = re.compile(r"NCCL_(?:ALGO|NVLS_ENABLE)\s*=")
+_HEADER: Final = re.compile(r"#\s*size\s+count\s+type\b")
 _META: Final = re.compile(r"#\s*([a-z_]+)\s*:\s*(.*?)\s*$")
 _OPERATIONS: Final = frozenset({"sum", "prod", "max", "min", "avg", "none", "mulsum"})
 _ALGORITHMS: Final = {"ring": "ring", "tree": "tree", "nvls": "nvls", "nvlstree": "nvls"}
@@ -54,6 +57,8 @@ class Row:
     out_of_place: float | None
     in_place: float | None
     line: int
+    wrong: bool = False
+    """Whether nccl-tests found wrong elements in the results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +84,12 @@ class Table:
         return [(size, time) for size, time in pairs if size > 0 and time is not None]
 
 
-def read_table(path: Path, label: str | None = None) -> Table:
-    """The table in a file. Raises [`InputError`] with every bad row."""
+def read_table(path: Path, label: str | None = None, kind: str | None = None) -> Table:
+    """The table in a file; of a log with several collectives, that of `kind`. Raises [`InputError`] with every bad
+    row.
+    """
     label = str(path) if label is None else label
-    return parse(read_text(inputs.given(path), label, MAX_BYTES), label)
+    return parse(read_text(inputs.given(path), label, MAX_BYTES), label, kind)
 
 
 def packaged(name: str) -> Table:
@@ -95,13 +102,25 @@ def names() -> list[str]:
     return sorted(path.stem for path in FOLDER.glob("*.csv"))
 
 
-def parse(text: str, label: str) -> Table:
-    """The table in a text. Raises [`InputError`] with every bad row."""
+def parse(text: str, label: str, kind: str | None = None) -> Table:
+    """The table in a text; of a log with several collectives, that of `kind`. Raises [`InputError`] with every bad
+    row.
+    """
     lines = re.split(r"\r\n|\n|\r", text)
     header = next((i for i, line in enumerate(lines) if line.strip() and not line.lstrip().startswith("#")), None)
     if header is not None and "size_bytes" in [cell.strip() for cell in lines[header].split(",")]:
         return _Reader(label).csv(lines, header)
-    return _Reader(label).log(lines)
+    return _Reader(label).log(lines, kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """The lines of a log that belong to one table."""
+
+    lines: range
+    header: int
+    kind: str | None
+    """The collective that was named last before the rows."""
 
 
 class _Reader:
@@ -114,11 +133,14 @@ class _Reader:
         self.lines: dict[int, int] = {}
         self.ratios: list[tuple[float, float]] = []
 
-    def log(self, lines: list[str]) -> Table:
-        """What nccl-tests prints."""
+    def log(self, lines: list[str], kind: str | None) -> Table:
+        """What nccl-tests prints; of several collectives `kind`."""
+        sections = _sections(lines)
+        several = len({section.kind for section in sections if section.kind is not None}) > 1
+        if several:
+            lines = self._only(kind, sections, lines)
         for number, line in enumerate(lines, 1):
-            found = _ROW.search(line)
-            if found is not None and "#" not in line[: found.start(1)]:
+            if (found := _row(line)) is not None:
                 self._log_row(number, found)
         last = max((number for number, line in enumerate(lines, 1) if line.strip()), default=0)
         if self.rows and last > self.rows[-1].line and _CUT.search(lines[last - 1]) and "#" not in lines[last - 1]:
@@ -126,7 +148,7 @@ class _Reader:
             self._refuse(last, "row", lines[last - 1].strip(), message, "whole rows, or the log without this line")
         ranks = dict(self._ranks(lines))
         text = "\n".join(lines)
-        program = next((kind for m in _PROGRAM.finditer(text) if (kind := kind_of(m[1])) is not None), None)
+        program = kind if several else next(_programs(text), None)
         on_bus = self._gpus_from_bandwidths(program)
         gpus = max(ranks) + 1 if ranks else on_bus
         if gpus is not None and on_bus not in (None, gpus):
@@ -147,6 +169,21 @@ class _Reader:
             bus_factor=self._factor(),
             about={"gpu": next(iter(ranks.values()))[1]} if ranks else {},
         )
+
+    def _only(self, kind: str | None, sections: list[_Section], lines: list[str]) -> list[str]:
+        """The lines of the tables of a collective, each in its place, with settings of NCCL that stand before them.
+        Raises [`InputError`] where none is chosen, or there is none of it.
+        """
+        chosen = [section for section in sections if section.kind == kind]
+        if kind is None or not chosen:
+            named = ", ".join(f"{s.kind or 'one without a name'} (line {s.header + 1})" for s in sections)
+            message = f"these are tables of several collectives: {named}"
+            known = dict.fromkeys(section.kind for section in sections if section.kind is not None)
+            accepted = f"{one_of(list(known))} as the collective, or a log with one table"
+            raise InputError([Problem(self.label, sections[1].header + 1, "", None, message, accepted)])
+        own = {number for section in chosen for number in section.lines}
+        before = {n for n in range(min(own)) if _row(lines[n]) is None and _SETTING.search(lines[n]) is not None}
+        return [line if number in own | before else "" for number, line in enumerate(lines)]
 
     def csv(self, lines: list[str], header: int) -> Table:
         """Comma-separated values with a header."""
@@ -187,11 +224,14 @@ class _Reader:
             self._refuse(number, "row", found[0].strip(), message, "size count type redop root time algbw busbw #wrong")
             return
         times: list[float | None] = []
+        wrong = False
         start = 0
         for width in widths:
             times.append(self._time(number, rest[start], int(found[1]), rest[start + 1], rest[start + 2]))
+            # A count of elements; older versions print the largest error there, with an exponent.
+            wrong = wrong or (width == 4 and re.fullmatch(r"[0-9]*[1-9][0-9]*", rest[start + 3], re.ASCII) is not None)
             start += width
-        self._add(number, found[1], times[0], times[1] if len(times) > 1 else None)
+        self._add(number, found[1], times[0], times[1] if len(times) > 1 else None, wrong=wrong)
 
     def _csv_row(self, number: int, line: str, columns: list[str], time: str | None) -> None:
         cells = [cell.strip() for cell in line.split(",")]
@@ -232,7 +272,9 @@ class _Reader:
             self.ratios.append((rate, on_bus / rate))
         return value * 1e-6
 
-    def _add(self, number: int, size_text: str, out_of_place: float | None, in_place: float | None) -> None:
+    def _add(
+        self, number: int, size_text: str, out_of_place: float | None, in_place: float | None, *, wrong: bool = False
+    ) -> None:
         size = int(size_text)
         if size > MAX_SIZE:
             self._refuse(number, "size", size_text, "the size is too large", f"at most {MAX_SIZE} bytes")
@@ -241,7 +283,7 @@ class _Reader:
             self._refuse(number, "size", size_text, message, "one table, each size once")
         else:
             self.lines[size] = number
-            self.rows.append(Row(size, out_of_place, in_place, number))
+            self.rows.append(Row(size, out_of_place, in_place, number, wrong))
 
     def _finish(self, empty: str) -> None:
         if len(self.rows) > MAX_ROWS:
@@ -290,10 +332,43 @@ class _Reader:
         raise InputError([problem])
 
 
+def _row(line: str) -> re.Match[str] | None:
+    """A row of a log; not one in a comment."""
+    found = _ROW.search(line)
+    return found if found is not None and "#" not in line[: found.start(1)] else None
+
+
+def _programs(text: str) -> Iterator[str]:
+    """The collectives that programs are named after in a text."""
+    return (kind for found in _PROGRAM.finditer(text) if (kind := kind_of(found[1])) is not None)
+
+
+def _sections(lines: list[str]) -> list[_Section]:
+    """The tables of a log, one after the other: each with what stands behind the rows of the one before."""
+    found: list[_Section] = []
+    begin, header, first, last = 0, 0, -1, -1
+
+    def close(end: int) -> None:
+        named = [None, *_programs("\n".join(lines[begin:first]))]
+        found.append(_Section(range(begin, end), header, named[-1]))
+
+    for number, line in enumerate(lines):
+        if _row(line) is not None:
+            first, last = (number if first < 0 else first), number
+        elif _HEADER.search(line) is not None:
+            if first >= 0:
+                close(last + 1)
+                begin, first = last + 1, -1
+            header = number
+    if first >= 0:
+        close(len(lines))
+    return found
+
+
 def _algorithm(text: str) -> tuple[str, bool]:
     """What NCCL_ALGO was set to, and whether NVLS was left on."""
     named = [_ALGORITHMS.get(found[1].casefold(), "auto") for found in _ALGORITHM.finditer(text)]
-    return named[0] if named else "auto", _NO_NVLS.search(text) is None
+    return named[-1] if named else "auto", _NO_NVLS.search(text) is None
 
 
 def kind_of(text: str) -> str | None:

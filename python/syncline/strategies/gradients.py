@@ -148,11 +148,16 @@ class Gradients:
         self.flush()
         every = [bucket for chunk in self.chunks for bucket in chunk]
         weights = sum((bucket.weights for bucket in every), Weights())
-        nodes.layer = every[0].name
+        first = every[0].name
+        # The stages that share a table account its one exchange to the same layer, the first that has it.
+        shared = setting.model.tied[0][0] if setting.model.tied else first
+        nodes.layer = first
         before = [*nodes.ready(), *self.reduced]
-        for family, parameters in (("tensor", weights.whole), ("embedding", weights.tied if tied else 0)):
+        exchanged = (("tensor", weights.whole, first), ("embedding", weights.tied if tied else 0, shared))
+        for family, parameters, nodes.layer in exchanged:
             number = nodes.collective(WEIGHT_GRAD, family, "all-reduce", parameters * setting.gradient, before)
             nodes.wait(number)
+        nodes.layer = first
         nodes.wait(*self.reduced)
         self.reduced = []
         if self._serves:
@@ -174,9 +179,8 @@ class Gradients:
         for bucket in every:
             nodes.layer = bucket.name
             for family, parameters in self.setting.parts(bucket.weights):
-                number = nodes.collective(UPDATE, family, "all-gather", parameters * self.setting.element, after)
-                if number is not None:
-                    self.ready.setdefault(bucket.number, []).append(number)
+                gathered = nodes.gather(UPDATE, family, parameters * self.setting.element, after)
+                self.ready.setdefault(bucket.number, []).extend(gathered)
         if not self.setting.overlap:
             nodes.wait(*(number for done in self.ready.values() for number in done))
             nodes.meet(UPDATE)

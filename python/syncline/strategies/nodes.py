@@ -63,6 +63,8 @@ class Nodes:
     """The last node of the main stream."""
     pending: list[int] = field(default_factory=list)
     """Communication that the next node of the main stream waits for."""
+    _gathered: dict[str, int] = field(default_factory=dict)
+    """By family, the last gather of weights."""
     _issuing: int = 0
     """Kernels of the node before that the host has not issued yet when that node begins."""
     _awaited: list[int] = field(default_factory=list)
@@ -99,6 +101,18 @@ class Nodes:
             return None
         work = {"op": "collective", "family": self.families[family], "kind": kind, "bytes": size, "root": 0}
         return self._add(pass_, work, after)
+
+    def gather(self, pass_: str, family: str, size: int, after: Iterable[int | None]) -> list[int]:
+        """An all-gather of weights, unless there is nobody or nothing to say.
+
+        It follows the gather before it in its family, as on a stream: layers need their weights in the order in which
+        these are gathered, while collectives that are issued together go in whatever order their scheduling has.
+        """
+        number = self.collective(pass_, family, "all-gather", size, [*after, self._gathered.get(family)])
+        if number is None:
+            return []
+        self._gathered[family] = number
+        return [number]
 
     def exchange(self, pass_: str, family: str, sizes: list[list[int]], after: Iterable[int | None]) -> int | None:
         """An all-to-all of so many bytes from rank to rank."""

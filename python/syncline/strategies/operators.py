@@ -19,6 +19,8 @@ that is wanted, and the sum of the exponentials (Shoeybi et al., "Megatron-LM", 
 LOSS_REDUCES: Final = 3
 OUTPUTS: Final = "outputs"
 """The size of a linear operator by which its columns are divided, so that results are parts of rows."""
+INPUTS: Final = "inputs"
+"""The one by which its rows are divided, so that results are terms of a sum."""
 
 
 def is_core(operator: Operator) -> bool:
@@ -53,6 +55,12 @@ def keys_and_values(operator: Operator) -> int:
     keys = sizes.get("keys", sizes["queries"])
     features = sizes["head_size"] + sizes.get("value_size", sizes["head_size"])
     return sizes["sequences"] * keys * heads * features
+
+
+def bias_of_sum(operator: Operator) -> int:
+    """Parameters of a bias that is added to the sum of what tensor-parallel NPUs have: all of them hold it."""
+    sizes = operator.sizes
+    return sizes.get("bias", 0) * sizes["outputs"] if operator.split.get("tensor") == INPUTS else 0
 
 
 def loaded(operator: Operator, share: float) -> Operator:

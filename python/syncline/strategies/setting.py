@@ -52,6 +52,14 @@ class Setting:
         """Whether each micro-batch is followed by an update."""
         return self.parallel.schedule == "pipedream"
 
+    @property
+    def brings_weights_later(self) -> bool:
+        """Whether the weights of an update come beside the next iteration: the first waits for none, and the last one's
+        are in flight at its end.
+        """
+        brings = self.parallel.zero in (1, 2) or self.parallel.parameter_server != "none"
+        return brings and self.overlap and not self.is_pipedream and self.copies("data") > 1
+
     def parts(self, weights: Weights) -> Iterator[tuple[str, int]]:
         """Parameters by the family along which there are copies of them."""
         yield "data", weights.dense

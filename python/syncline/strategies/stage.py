@@ -162,8 +162,7 @@ class Stage:
             nodes.layer = self.chunks[turn.chunk][layer].name
             pass_ = FORWARD if turn.forward else INPUT_GRAD
             parts = setting.parts(self.weights[turn.chunk][layer])
-            numbers = [nodes.collective(pass_, f, "all-gather", n * setting.element, after) for f, n in parts]
-            self.gathers.append([number for number in numbers if number is not None])
+            self.gathers.append([one for f, n in parts for one in nodes.gather(pass_, f, n * setting.element, after)])
         nodes.wait(*self.gathers[self.visited])
 
     def _play(self, step: Step) -> None:

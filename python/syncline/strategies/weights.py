@@ -67,8 +67,8 @@ def _of_operators(layer: Layer, parallel: Parallel, costs: Costs) -> Weights:
         if "expert" in operator.split and parallel.expert > 1:
             found += Weights(expert=params)
         else:
-            whole = params if parallel.sequence and "sequence" in operator.split else 0
-            found += Weights(dense=params, whole=whole)
+            whole = params if "sequence" in operator.split else operators.bias_of_sum(operator)
+            found += Weights(dense=params, whole=whole if parallel.sequence else 0)
     return found
 
 

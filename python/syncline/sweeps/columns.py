@@ -66,6 +66,11 @@ TRAINING: Final[tuple[Measure, ...]] = (
     Measure("background_wait_s", of="background_wait_ps"),
     Measure("bubble_s", of="bubble_ps"),
 )
+STEADY: Final = Measure(
+    "steady_iteration_time_s",
+    "What one more iteration costs in a long run; only of divided models that are simulated for several.",
+    SECONDS,
+)
 COLLECTIVE: Final[tuple[Measure, ...]] = (
     Measure("time_s", of="total_ps"),
     Measure("size_bytes", "Size of the collective, as nccl-tests counts it.", facts.BYTES),
@@ -186,6 +191,7 @@ _BY_NAME: Final = {
     measure.name: measure
     for measures in (
         TRAINING,
+        (STEADY,),
         COLLECTIVE,
         COMMON,
         NETWORK,

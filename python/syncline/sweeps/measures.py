@@ -12,7 +12,9 @@ from typing import Any, Final
 from syncline import choice, engine, results
 from syncline.engine import Result
 from syncline.errors import InputError, SimulationFailedError
+from syncline.schema.experiment import Experiment
 from syncline.schema.load import Study, Variant
+from syncline.schema.workloads import DividedWorkload
 from syncline.sweeps import columns
 from syncline.sweeps.columns import Measure
 from syncline.sweeps.journal import Entry
@@ -76,6 +78,7 @@ def of(variant: Variant, result: Result) -> dict[str, Any]:
     total_s = results.seconds(result.summary["total_ps"])
     return {
         **_some(entry, own),
+        **_steady(experiment, entry),
         **_some(entry, columns.COMMON),
         **_some(entry["network"], columns.NETWORK),
         **_some(entry["network"], columns.TRANSPORT),
@@ -92,6 +95,12 @@ def of(variant: Variant, result: Result) -> dict[str, Any]:
 
 def _some(values: Mapping[str, Any], measures: tuple[Measure, ...]) -> dict[str, Any]:
     return {measure.name: values[measure.name] for measure in measures if measure.name in values}
+
+
+def _steady(experiment: Experiment, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What one more iteration costs, of divided models: of others, the second may not be like all further ones."""
+    seconds = entry.get(columns.STEADY.name)
+    return {columns.STEADY.name: seconds} if seconds and isinstance(experiment.workload, DividedWorkload) else {}
 
 
 def _resources(endpoint: Mapping[str, Any], npu_seconds: float) -> dict[str, Any]:

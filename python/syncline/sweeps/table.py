@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 METADATA: Final = "syncline.sweep"
+ACCEPTED: Final = (
+    "a directory that run --out has written, or a Parquet table that sweep --out FILE.parquet has written, not CSV or "
+    "JSON"
+)
+"""What a report is made of. CSV does not say which of its columns a sweep varies."""
 COST: Final = ("wall_time_s", "events")
 LABELS: Final = ("point", "name", "base", "variant", "key")
 UNITS: Final = {
@@ -114,12 +119,11 @@ def read(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     Raises [`InputError`] if it is none, or with what is wrong with it.
     """
     label = str(path)
-    found = parquet.read(path, label)
+    found = parquet.read(path, label, ACCEPTED)
     about = (found.schema.metadata or {}).get(METADATA.encode())
     if about is None:
         message = "this is not the table of a sweep"
-        accepted = "a table that sweep --out has written, or a directory that run --out has written"
-        raise InputError([Problem(label, None, "", None, message, accepted)])
+        raise InputError([Problem(label, None, "", None, message, ACCEPTED)])
     described = documents.read(about, f"{label}: {METADATA}", documents.SweepTable)
     problems = [
         Problem(label, None, name, None, "this column does not hold text", "text")

@@ -7,7 +7,7 @@ from typing import Any
 
 from syncline import results
 from syncline.fabric.graph import Graph
-from syncline.treegen import choice
+from syncline.treegen import choice, undirected
 from syncline.treegen.choice import Best, Goal
 from syncline.treegen.packing import IN_PARTS, Packing, Tree
 from syncline.treegen.question import Question
@@ -97,6 +97,7 @@ def _warnings(graph: Graph, asked: Question, packed: Packing) -> list[str]:
         share = f"{100 * float(packed.rate / packed.best_rate):.3g} %"
         warnings.append(
             f"these trees do not reach the bound, but {share} of it: a root is given, links carry unequal rates either "
-            "way, or switches send more than they receive"
+            "way, switches send more than they receive, or they join more than "
+            f"{undirected.MOST_GPUS} GPUs by unequal links"
         )
     return warnings

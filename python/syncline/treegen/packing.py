@@ -212,7 +212,7 @@ def of(question: Question, collective: Collective, root: int = 0) -> Packing:
 
 @lru_cache(KEPT)
 def _of(question: Question, collective: Collective, root: int) -> Packing:
-    from syncline.treegen import unequal
+    from syncline.treegen import undirected, unequal
 
     kind = TASKS[collective]
     task: dict[str, Any] = {"kind": kind}
@@ -225,7 +225,7 @@ def _of(question: Question, collective: Collective, root: int) -> Packing:
         packed = _with_few(packed, _asked(question, collective, task | {"few": True}))
     if collective in IN_PARTS:
         return _with_capacities(question, packed)
-    return unequal.improved(question, packed) if collective == "all-reduce" else packed
+    return unequal.improved(question, undirected.improved(question, packed)) if collective == "all-reduce" else packed
 
 
 def _asked(question: Question, collective: Collective, task: dict[str, Any]) -> Packing:

@@ -245,12 +245,12 @@ class _Program:
         matrix = [{place[c]: Fraction(v) for c, v in self.rows[row][0].items() if c in place} for row in tight]
         # Columns that are not in the basis are 0.
         right = [Fraction(self.rows[row][2] or 0) for row in tight]
-        found = _solve(matrix, right)
+        found = solved(matrix, right)
         transposed: list[dict[int, Fraction]] = [{} for _ in basic]
         for number, row in enumerate(matrix):
             for column, value in row.items():
                 transposed[column][number] = value
-        prices = _solve(transposed, [Fraction(-1 if column == 0 else 0) for column in basic])
+        prices = solved(transposed, [Fraction(-1 if column == 0 else 0) for column in basic])
         if found is None or prices is None:
             return None
         values = [Fraction(0)] * len(self.fixed)
@@ -269,7 +269,7 @@ class _Program:
         )
 
 
-def _solve(matrix: Sequence[dict[int, Fraction]], right: Sequence[Fraction]) -> list[Fraction] | None:
+def solved(matrix: Sequence[dict[int, Fraction]], right: Sequence[Fraction]) -> list[Fraction] | None:
     """The solution of as many equations as unknowns; None if there is not exactly one."""
     rows = [(dict(row), value) for row, value in zip(matrix, right, strict=True)]
     order: list[tuple[int, dict[int, Fraction], Fraction]] = []
