@@ -113,6 +113,68 @@ def test_a_job_is_as_wide_as_its_servers(tmp_path: Path, syncline_command: Comma
     assert job["exposed_comm_s"] == alone["exposed_comm_s"]
 
 
+def gather(folder: Path, members: Graph) -> str:
+    """An all-gather of a family with these members on two servers, by rings."""
+    node = {"name": "weights", "collective": {"family": "data", "kind": "all-gather", "size": "64MB"}}
+    graph = {"families": {"data": {"members": members}}, "classes": {"all": {"npus": "0-15", "nodes": [node]}}}
+    return written(folder, graph, "dgx-h100(nodes=2)", "collective: {algorithm: ring}\n")
+
+
+@pytest.mark.parametrize(
+    ("by_rule", "groups"),
+    [
+        ({"grid": [16], "along": [0]}, ["0-15"]),
+        ({"grid": [8, 2], "along": [0, 1]}, ["0-15"]),
+        ({"grid": [2, 8], "along": [1]}, [list(range(0, 16, 2)), list(range(1, 16, 2))]),
+    ],
+)
+def test_communicators_by_rule_know_servers_as_lists_do(
+    tmp_path: Path, syncline_command: Command, by_rule: Graph, groups: list[Any]
+) -> None:
+    ruled, listed = (
+        result(syncline_command("run", gather(tmp_path, members), "--json"))
+        for members in (by_rule, {"groups": groups})
+    )
+    assert ruled["runs"][0]["total_time_s"] == listed["runs"][0]["total_time_s"]
+    assert ruled["warnings"] == listed["warnings"] == []
+
+
+BACK = "at NPU 1, ranks come back to a server that they have left"
+
+
+@pytest.mark.parametrize("members", [{"grid": [8, 2], "along": [1, 0]}, {"groups": [[0, 8, 1, 9]]}])
+def test_ranks_that_come_back_to_a_server_are_told_of(
+    tmp_path: Path, syncline_command: Command, members: Graph
+) -> None:
+    path = gather(tmp_path, members)
+    if "groups" in members:
+        graph = json.loads((tmp_path / "graph.json").read_text())
+        graph["classes"]["all"]["npus"] = members["groups"][0]
+        (tmp_path / "graph.json").write_text(json.dumps(graph))
+    (warning,) = result(syncline_command("check", path, "--json"))["warnings"]
+    assert warning.startswith(f"graph: family data: {BACK}")
+    # Whose ranks do not matter is not told.
+    assert result(syncline_command("check", path, "--json", "--algorithm", "direct"))["warnings"] == []
+
+
+def test_groups_and_jobs_that_come_back_to_a_server_are_told_of(tmp_path: Path, syncline_command: Command) -> None:
+    ring = ("collective", "all-gather", "--size", "1MB", "--backend", "flow", "--algorithm", "ring", "--json")
+    common = (*ring, "--machine", "dgx-h100(nodes=2)")
+
+    def warnings(*more: str) -> list[str]:
+        found: list[str] = result(syncline_command(*common, *more))["warnings"]
+        return [warning for warning in found if "come back" in warning]
+
+    (warning,) = warnings("--group", "0,8,1,9")
+    assert warning.startswith(f"groups: {BACK}")
+    assert warnings("--group", "0,1,8,9") == warnings("--gpus", "0,8,1,9") == []
+    assert warnings("--group", "0,8,1,9", "--endpoint", "nccl") == []
+    job = "jobs: [{name: one, npus: '0,8,1,9', workload: {model: gnmt, batch: 1}}]\n"
+    path = tmp_path / "jobs.yaml"
+    path.write_text(f"name: jobs\ntopology: dgx-h100(nodes=2)\nnetwork: flow\ncollective: {{algorithm: ring}}\n{job}")
+    assert f"jobs: job one: {BACK}" in " ".join(result(syncline_command("check", str(path), "--json"))["warnings"])
+
+
 def exchange(folder: Path, sizes: list[list[str]]) -> str:
     """An experiment in which four ranks on a switch send these sizes to each other, and no more."""
     node = {"name": "experts", "exchange": {"family": "all", "sizes": sizes}}

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline import binding, cancelling, demand, in_flight
+from syncline import binding, cancelling, demand, in_flight, rank_order
 from syncline.attempt import NO_LIMIT, Attempt
 from syncline.schema.effect import effective
 from syncline.schema.experiment import Experiment
@@ -48,13 +48,18 @@ def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
 
 
 def slow_links(variant: Variant) -> list[str]:
-    """A sentence for everything that an experiment says of chunks which makes links look slower than they are.
+    """A sentence for all that an experiment says of ranks or chunks which makes links look slower than they are.
 
-    There is none as long as algorithms are to be chosen, on large machines, and where what it says was fitted: then
-    links are as slow as was measured.
+    There is none as long as algorithms are to be chosen. Of chunks there is none on large machines, nor where what it
+    says was fitted: then links are as slow as was measured.
     """
     experiment = effective(variant.experiment)
-    if experiment.has_open_algorithms or experiment.has_open_slices or not experiment.endpoint.has_usual_chunks:
+    return [] if experiment.has_open_algorithms else [*rank_order.warnings(experiment), *_chunks(variant, experiment)]
+
+
+def _chunks(variant: Variant, experiment: Experiment) -> list[str]:
+    """The same of chunks."""
+    if experiment.has_open_slices or not experiment.endpoint.has_usual_chunks:
         return []
     if experiment.topology.npus > in_flight.MOST_NPUS or _has_fitted_chunks(experiment):
         return []

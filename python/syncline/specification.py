@@ -6,6 +6,7 @@ What the engine has to be asked for before that is not in it yet (`completing`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from syncline import facts, in_flight
@@ -30,6 +31,7 @@ from syncline.schema.workloads import (
     kinds_of,
 )
 from syncline.strategies import training as divisions
+from syncline.strategies.mesh import Mesh
 from syncline.topology import Topology
 from syncline.treegen import planned
 
@@ -131,7 +133,7 @@ def _families(experiment: Experiment) -> list[dict[str, Any]]:
         {
             "name": name,
             "members": _shaped(experiment, file.engine_members(name, npus)),
-            "collectives": _collectives(experiment, _of_family(experiment.collective, family.collective), file.kinds),
+            "collectives": _collectives(experiment, of_family(experiment.collective, family.collective), file.kinds),
             "priority": family.priority,
             "traffic_class": family.traffic_class,
         }
@@ -154,19 +156,35 @@ def along(usual: Collective, parallel: Parallel, name: str) -> Collective:
     """How the collectives of a family of a division are carried out."""
     own: dict[str, Any] = {"algorithm": "direct"} if parallel.parameter_server != "none" and name == "data" else {}
     own |= next((keys for axis, keys in parallel.collectives.items() if axis == name), {})
-    return _of_family(usual, own)
+    return of_family(usual, own)
 
 
 def _shaped(experiment: Experiment, members: dict[str, Any]) -> dict[str, Any]:
-    """The communicators of a family, in their shape where all have the same: a box of a product, or so many servers."""
-    groups = members.get("groups")
+    """The communicators of a family, in their shape where all have the same: a box of a product, or so many servers.
+
+    Those by rule stay in the shape of their rule, unless they have that of servers, which the engine does not know.
+    """
+    by_rule_on_product = members["by"] == "grid" and isinstance(experiment.topology, Topology)
+    groups = None if by_rule_on_product else family_groups(members, experiment.topology.npus)
     if groups is None or len({len(group) for group in groups}) != 1:
         return members
-    grid = topologies.grid(experiment.topology, groups)
-    return members | {"grid": grid} if len(grid) > 1 else members
+    grid = topologies.grid(experiment.topology, tuple(groups))
+    return {"by": "list", "groups": groups, "grid": grid} if len(grid) > 1 else members
 
 
-def _of_family(usual: Collective, own: dict[str, Any]) -> Collective:
+def family_groups(members: dict[str, Any], npus: int) -> list[list[int]] | None:
+    """The communicators of a family, by rank; none where its grid is not one of so many NPUs, which the engine says."""
+    if members["by"] == "list":
+        found: list[list[int]] = members["groups"]
+        return found
+    sizes, along, first = members["sizes"], members["along"], members["first"]
+    if first + prod(sizes) > npus or len(set(along)) != len(along):
+        return None
+    grid = Mesh(tuple(("", size) for size in sizes), (("along", tuple(along)),))
+    return [[first + npu for npu in group] for group in grid.groups("along")]
+
+
+def of_family(usual: Collective, own: dict[str, Any]) -> Collective:
     """How the collectives of a family are carried out: as those of the experiment, but for what is its own."""
     read = Collective.model_validate(own)
     changes = {name: getattr(read, name) for name in read.model_fields_set}
@@ -297,7 +315,7 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         "update": training.update,
         "compute": _compute(experiment, *compute_share(experiment)),
     }
-    own = _of_family(experiment.collective, job.collective)
+    own = of_family(experiment.collective, job.collective)
     collectives = _collectives(experiment, own, kinds_of(job.workload))
     npus = numbers(job.npus, experiment.topology.npus)
     grid = topologies.grid(experiment.topology, (tuple(npus),))

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from support import divided
 from support.divided import ELEMENT, SHAPE, exchanged, of_one_class, total
+from syncline.schema.parallel import Parallel
 from syncline.strategies import build
+from syncline.strategies.mesh import Mesh
 
 L, H, V, S = SHAPE["layers"], SHAPE["hidden"], SHAPE["vocabulary"], SHAPE["tokens"]
 A: Final = S * H * ELEMENT
@@ -256,6 +258,23 @@ def test_either_nesting_places_groups_as_it_says() -> None:
         divided.setting({"tensor": 2, "order": ["data", "tensor", "context", "pipeline"]}, 4, 1)
     ).families
     assert (outer["data"]["groups"], outer["tensor"]["groups"]) == (inner["tensor"]["groups"], inner["data"]["groups"])
+
+
+@given(order=st.permutations(["tensor", "context", "data", "pipeline"]), on_product=st.booleans())
+def test_ranks_of_axes_together_follow_the_numbers_of_npus(order: list[str], on_product: bool) -> None:
+    """Then those of a server are in a row, whichever axis is innermost."""
+    ways = {"tensor": 2, "context": 2, "expert": 2, "pipeline": 2}
+    parallel = Parallel.model_validate({**ways, "order": order})
+    if on_product:
+        axes = [axis for name in order for axis in (("expert", "data") if name == "data" else (name,))]
+        on = {axis: [dim] for dim, axis in enumerate(axes)}
+        mesh = Mesh.of(Parallel.model_validate({"on": on}), 32, [2] * 5)
+    else:
+        mesh = Mesh.of(parallel, 32)
+    for along in build.FAMILIES.values():
+        for group in mesh.groups(*along):
+            assert group == sorted(group)
+    assert all(pair == sorted(pair) for pair in mesh.ends())
 
 
 # Random combinations

@@ -84,6 +84,21 @@ def test_axes_on_dimensions_are_the_same_as_in_order() -> None:
     assert by_order == by_name != other
 
 
+def test_weights_are_gathered_by_the_same_npus_in_the_same_time_however_axes_are_nested() -> None:
+    """Copies along `context` and `data` together are the same eight NPUs of two servers, whichever is innermost."""
+
+    def gathers(parallel: str) -> int:
+        parallel = f"{{tensor: 2, zero: 1, {parallel}}}"
+        summary = engine.run(loaded(parallel, "dgx-h100(nodes=2)", more="training: {iterations: 1}")).summary
+        found: int = summary["drain_ps"]
+        return found
+
+    alone = gathers("context: 1")
+    assert alone > 0
+    for order in ("[tensor, context, data, pipeline]", "[tensor, data, context, pipeline]"):
+        assert gathers(f"context: 2, order: {order}") == pytest.approx(alone, rel=0.01)
+
+
 def test_overlap_never_slows_a_run() -> None:
     def time(overlap: str, training: str = "true") -> int:
         parallel = f"{{tensor: 2, pipeline: 2, zero: 1, overlap: {overlap}}}"

@@ -235,9 +235,10 @@ class Collective(TypedDict, total=False):
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: str | None
     """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
-    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time, and
-    more where an iteration would have over a million; with ACE 64KiB, and larger where blocks would be
-    smaller than a packet; with `packed-trees` the whole, which is cut into slices.
+    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time, or
+    what is faster when it is tried out, and more where an iteration would have over a million; with ACE
+    64KiB, and larger where blocks would be smaller than a packet; with `packed-trees` the whole, which is cut
+    into slices.
     """
     chunks: int | None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
@@ -245,7 +246,8 @@ class Collective(TypedDict, total=False):
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
     inflight: int
     """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, as many
-    as links need to be busy all the time. An ACE has limits of its own instead.
+    as links need to be busy all the time, or what is faster when tried out. An ACE has limits of its own
+    instead.
     """
     inflight_per_dimension: int | None
     """The most chunks that an NPU has in any phase along a dimension, those of all its communicators together; not

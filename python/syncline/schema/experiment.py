@@ -174,16 +174,16 @@ class Collective(Section):
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: Size | None = None
     """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
-    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time, and more where
-    an iteration would have over a million; with ACE 64KiB, and larger where blocks would be smaller than a packet; with
-    `packed-trees` the whole, which is cut into slices."""
+    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time, or what is
+    faster when it is tried out, and more where an iteration would have over a million; with ACE 64KiB, and larger where
+    blocks would be smaller than a packet; with `packed-trees` the whole, which is cut into slices."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
     chunks_of: Annotated[dict[Kind, Count], collective_names.EACH_ONCE] = Field(default={})
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = in_flight.IN_FLIGHT
     """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, as many
-    as links need to be busy all the time. An ACE has limits of its own instead."""
+    as links need to be busy all the time, or what is faster when tried out. An ACE has limits of its own instead."""
     inflight_per_dimension: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """The most chunks that an NPU has in any phase along a dimension, those of all its communicators together; not
     limited if it is left out. With 1, chunks go through each phase one after the other, in the order in which they

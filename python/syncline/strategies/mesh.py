@@ -73,8 +73,12 @@ class Mesh:
         return self.size("expert", "data")
 
     def dims_of(self, axes: Iterable[str]) -> list[int]:
-        """The dimensions of some axes, in the order in which ranks run."""
-        return [dim for axis in axes for dim in self._along[axis]]
+        """The dimensions of some axes, the one along which ranks run fastest first: those of the innermost axis.
+
+        Ranks then follow the numbers of NPUs, so that those of a server are in a row, whatever order axes are named in.
+        """
+        kept = [dims for axis in axes if (dims := self._along[axis])]
+        return [dim for dims in sorted(kept, key=min) for dim in dims]
 
     @cached_property
     def _strides(self) -> list[int]:
