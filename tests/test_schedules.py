@@ -89,6 +89,7 @@ def schedules(draw: st.DrawFn) -> Plan:
             made["has_dependents"] = True
         if draw(st.booleans()):
             ways: list[plan.Way] = [{"choice": 65_535}, {"link": 65_535}, {"over": "PCIe"}, {"over": 'a:b"<&'}]
+            ways += [{"through": []}, {"through": ["leaf 0", 'a:b", "<&']}]
             made["way"] = draw(st.sampled_from(ways))
         return made
 

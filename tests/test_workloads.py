@@ -95,6 +95,22 @@ def test_a_systolic_array_takes_what_its_closed_form_says() -> None:
     assert layers["forward_ps"][at] == round(3 * (3 * 256 - 2 + 100_352) * 1e12 / 700e6)
 
 
+@pytest.mark.parametrize("model", [2, 4])
+def test_data_groups_of_a_text_know_servers(syncline_command: Command, tmp_path: Any, model: int) -> None:
+    """They take as long as the same groups by number: parts of two servers, in rings over all of their NICs."""
+    layer = "wide -1 0 NONE 0 0 NONE 0 0 ALLREDUCE 64000000 0"
+    (tmp_path / "text.txt").write_text(f"HYBRID_TRANSFORMER model_parallel_NPU_group: {model}\n1\n{layer}\n")
+    common = "topology: dgx-h100(nodes=2)\nnetwork: flow\ncollective: {algorithm: ring, chunks: 16}\n"
+    text = "workload: {astra_text: text.txt}\ntraining: {iterations: 1, tail: drain}\n"
+    alone = f"workload: {{collective: all-reduce, size: 64MB}}\ngroups: size {16 // model} stride {model}\n"
+    times = []
+    for name, more in (("text", text), ("alone", alone)):
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(f"name: {name}\n{common}{more}")
+        times.append(json.loads(syncline_command("run", str(file), "--json").out)["runs"][0]["total_time_s"])
+    assert times[0] == pytest.approx(times[1], rel=0.01)
+
+
 def test_terminal_and_json_show_the_background(syncline_command: Command, tmp_path: Any) -> None:
     file = tmp_path / "tables.yaml"
     file.write_text(DLRM)

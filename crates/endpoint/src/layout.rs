@@ -257,7 +257,9 @@ impl<'a> PhaseView<'a> {
         match self.lane.program.way(self.rank, at, step) {
             Way::Route => Route::To(there), // by far the most
             Way::Choice(choice) => Route::By(there, choice),
-            Way::Over(_) => unreachable!("a class of links is a choice of a route once its program has a place"),
+            Way::Over(_) | Way::Through(_) => {
+                unreachable!("names are choices of a route once their program has a place")
+            }
             Way::Link(number) => Route::Port(self.layout.parallel_link(self.npu, there, number)),
         }
     }

@@ -66,6 +66,11 @@ impl LinkUsage {
         self.packet_hops += 1;
     }
 
+    /// So much of what [`LinkUsage::add_message`] was told of has not been carried.
+    pub(crate) fn take_back(&mut self, link: u32, len: Bytes) {
+        self.bytes[link as usize] -= len.0;
+    }
+
     /// A link was busy for `busy` of the time from `from` to `to`, evenly.
     #[inline]
     pub fn add_busy(&mut self, link: u32, from: Ps, to: Ps, busy: Ps) {

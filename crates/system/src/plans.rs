@@ -2,6 +2,7 @@
 
 use crate::errors::RunError;
 use crate::spec::{CollectiveSpec, refusals};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::plan_file::recognise::{Line, recognised};
 use syncline_collective::plan_file::{self, LineProgram, WrittenPlan};
@@ -11,6 +12,9 @@ use syncline_collective::{Detail, Kind, LineRank, PhaseId, Plan, Posting, Progra
 use syncline_core::{NodeId, Refusal};
 use syncline_endpoint::layout::parallel_links;
 use syncline_topology::Fabric;
+
+/// So many of the switches of a fabric are listed where one that a plan names is none of them.
+const SHOWN: usize = 5;
 
 /// The section of a plan in a description.
 fn section(number: usize) -> String {
@@ -209,28 +213,62 @@ fn with_ways(
     program: &Arc<Written>,
     place: &Place<'_>,
 ) -> Result<Program, RunError> {
-    let special = |detail: &Detail| matches!(detail.way, Way::Over(_) | Way::Link(_));
+    let special = |detail: &Detail| matches!(detail.way, Way::Over(_) | Way::Link(_) | Way::Through(_));
     if !program.distinct_steps().iter().any(|step| special(&step.detail)) {
         return Ok(Program::Written(program.clone()));
     }
     let names = place.fabric.class_names();
-    let mut choices = Vec::new();
-    for class in program.classes() {
+    let mut choices = Choices::default();
+    for class in &program.named().classes {
         let known = (0u8..).zip(&names).find(|(_, name)| name.eq_ignore_ascii_case(class));
         let Some(choice) = known.and_then(|(class, _)| place.fabric.choice_over(class)) else {
             let refusal = Refusal::of("", format!("the fabric has no choice of links of class '{class}'"));
             let known = if place.fabric.choice_over(0).is_some() { names.join(", ") } else { "none".into() };
             return Err(refused(number, refusal.accepting(known)));
         };
-        choices.push(choice);
+        choices.over.push(choice);
     }
+    choices.through = choices_through(number, &program.named().through, place)?;
     check_links(number, plan, dim, &Program::Written(program.clone()), (place, &choices))?;
     let resolved = Written::clone(program).with_details(|detail| {
-        if let Way::Over(class) = detail.way {
-            detail.way = Way::Choice(choices[usize::from(class)]);
-        }
+        detail.way = match detail.way {
+            Way::Over(class) => Way::Choice(choices.over[usize::from(class)]),
+            Way::Through(nodes) => Way::Choice(choices.through[usize::from(nodes)]),
+            way => way,
+        };
     });
     Ok(resolved.into())
+}
+
+/// What a fabric calls the ways that a program names, by their numbers there.
+#[derive(Debug, Default)]
+struct Choices {
+    over: Vec<u16>,
+    through: Vec<u16>,
+}
+
+/// The choices of ways through nodes.
+fn choices_through(number: usize, ways: &[Vec<String>], place: &Place<'_>) -> Result<Vec<u16>, RunError> {
+    if ways.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all = (place.fabric.npus()..place.fabric.nodes()).map(NodeId);
+    let known: BTreeMap<String, NodeId> = all.map(|node| (place.fabric.node_name(node), node)).collect();
+    let choice = |names: &Vec<String>| {
+        let node = |name: &String| {
+            let unknown = || Refusal::of("", format!("the fabric has no switch '{name}' that messages pass"));
+            let some: Vec<&str> = known.keys().take(SHOWN).map(String::as_str).collect();
+            let more = if known.len() > SHOWN { ", ..." } else { "" };
+            let accepted = if some.is_empty() { "none".into() } else { format!("{}{more}", some.join(", ")) };
+            known.get(name).copied().ok_or_else(|| refused(number, unknown().accepting(accepted)))
+        };
+        let nodes = names.iter().map(node).collect::<Result<Vec<NodeId>, RunError>>()?;
+        place.fabric.choice_through(&nodes).ok_or_else(|| {
+            let message = "the fabric has no choice of nodes that messages pass, or too many are named";
+            refused(number, Refusal::of("", message).accepting("a machine, a cluster or a topology file"))
+        })
+    };
+    ways.iter().map(choice).collect()
 }
 
 /// Looks for every link that steps name, between all pairs of NPUs that they stand for.
@@ -239,7 +277,7 @@ fn check_links(
     plan: &WrittenPlan,
     dim: u8,
     program: &Program,
-    (place, choices): (&Place<'_>, &[u16]),
+    (place, choices): (&Place<'_>, &Choices),
 ) -> Result<(), RunError> {
     let grid = syncline_core::Grid::new(plan.grid.iter().copied());
     let everybody: [Vec<NodeId>; 1];
@@ -272,13 +310,23 @@ fn check_links(
                 }
                 Way::Over(class) => {
                     path.clear();
-                    place.fabric.route_by(from, to, choices[usize::from(class)], &mut path);
+                    place.fabric.route_by(from, to, choices.over[usize::from(class)], &mut path);
                     if path.is_empty() {
-                        let class = &program.classes()[usize::from(class)];
+                        let class = &program.named().classes[usize::from(class)];
                         let (from, to) = (name(from), name(to));
                         let message =
                             format!("{at}: there is no way from {from} to {to} over links of class '{class}'");
                         return Err(refused(number, Refusal::of("", message).accepting("another class, or no way")));
+                    }
+                }
+                Way::Through(nodes) => {
+                    path.clear();
+                    place.fabric.route_by(from, to, choices.through[usize::from(nodes)], &mut path);
+                    if path.is_empty() {
+                        let nodes = program.named().through[usize::from(nodes)].join(", ");
+                        let (from, to) = (name(from), name(to));
+                        let message = format!("{at}: there is no way from {from} to {to} through {nodes}");
+                        return Err(refused(number, Refusal::of("", message).accepting("another way, or none")));
                     }
                 }
                 Way::Route | Way::Choice(_) => {}

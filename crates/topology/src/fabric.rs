@@ -65,13 +65,20 @@ pub trait Fabric: std::fmt::Debug + Send + Sync {
         1
     }
     /// Appends the ports of one of these ways, by its number modulo how many there are; number 0 is that of
-    /// [`Fabric::route`]. Or, with a number of [`Fabric::choice_over`], a way over links of a class: nothing if there is none.
+    /// [`Fabric::route`]. Or, with a number of [`Fabric::choice_over`], a way over links of a class,
+    /// or of [`Fabric::choice_through`] one through named nodes: nothing if there is none.
     fn route_by(&self, src: NodeId, dst: NodeId, _choice: u16, path: &mut Vec<PortId>) {
         self.route(src, dst, path);
     }
     /// The choice with which [`Fabric::route_by`] gives a way whose first and last link are of a class of links, between them
     /// by nodes that are no NPUs; `None` if the fabric knows no such ways.
     fn choice_over(&self, _class: u8) -> Option<u16> {
+        None
+    }
+    /// The choice with which [`Fabric::route_by`] gives the way that passes these nodes, one after the other: nothing between
+    /// NPUs that they do not connect. `None` if the fabric knows no such ways, if NPUs are among the nodes, or if too many
+    /// ways have been asked for.
+    fn choice_through(&self, _nodes: &[NodeId]) -> Option<u16> {
         None
     }
     /// The number of links of that route.
@@ -145,6 +152,10 @@ impl<F: Fabric + ?Sized> Fabric for std::sync::Arc<F> {
 
     fn choice_over(&self, class: u8) -> Option<u16> {
         (**self).choice_over(class)
+    }
+
+    fn choice_through(&self, nodes: &[NodeId]) -> Option<u16> {
+        (**self).choice_through(nodes)
     }
 
     fn route_by(&self, src: NodeId, dst: NodeId, choice: u16, path: &mut Vec<PortId>) {

@@ -8,7 +8,8 @@
 //!
 //! *Numbers of ways.* At every node a way goes on over one of the links that are equally good. Those of a pair are
 //! numbered from the one that the routing prefers: of the links at a node it comes first, and the others follow in
-//! their order, each with as many numbers as there are ways behind it.
+//! their order, each with as many numbers as there are ways behind it. Numbers above these stand for ways that pass given
+//! nodes, by the order in which they were asked for, and the last ones for classes of links.
 
 mod costs;
 mod ways;
@@ -17,7 +18,7 @@ use crate::fabric::{Fabric, LinkSpec};
 use crate::routing::Routing;
 use costs::{AllEntering, Costs, UNREACHABLE};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Rate, Refusal};
 
 /// A node of a graph.
@@ -120,6 +121,8 @@ pub struct Graph {
     ways: Vec<OnceLock<Box<[u16]>>>,
     /// Per class of links and destination, the cost from every switch of a way whose last link is of the class.
     costs_over: Vec<OnceLock<Costs>>,
+    /// The nodes of ways that have been asked for: see [`Fabric::choice_through`].
+    through: RwLock<Vec<Box<[NodeId]>>>,
 }
 
 impl Graph {
@@ -127,8 +130,12 @@ impl Graph {
     pub const MAX_LINKS: usize = 1 << 22;
     /// The most links from a node: its ports have numbers of 16 bits.
     pub const MAX_PORTS: usize = u16::MAX as usize;
-    /// The most ways between two nodes that are told apart: the numbers above stand for classes of links.
-    pub const MAX_WAYS: u16 = u16::MAX - 256;
+    /// The first number that stands for a class of links.
+    const CLASSES: u16 = u16::MAX - 256;
+    /// The most ways through given nodes; numbers of them are below those of classes.
+    pub const MAX_THROUGH: u16 = 1 << 14;
+    /// The most ways between two nodes that are told apart: the numbers above stand for ways through given nodes.
+    pub const MAX_WAYS: u16 = Self::CLASSES - Self::MAX_THROUGH;
 
     /// Builds a fabric of which `npus` nodes, the first ones, are NPUs. `participants` must be able to
     /// reach each other.
@@ -175,6 +182,7 @@ impl Graph {
             costs: unknown(count),
             ways: unknown(count),
             costs_over: (0..classes.len() * npus as usize).map(|_| OnceLock::new()).collect(),
+            through: RwLock::default(),
             nodes,
             npus,
             classes,
@@ -338,6 +346,22 @@ impl Graph {
         }
     }
 
+    /// Appends the ports of the way through these nodes, if links lead from each to the next: of parallel ones the best.
+    fn route_through(&self, nodes: &[NodeId], src: NodeId, dst: NodeId, path: &mut Vec<PortId>) {
+        let from = path.len();
+        let mut choices = self.routing.choices(src, dst);
+        let mut at = src;
+        for &next in nodes.iter().chain([&dst]) {
+            let links = || (0u16..).zip(self.out_links(at)).filter(|(_, link)| link.to == next);
+            let cost = |link: &GraphLink| self.cost_with(link, (0, 0));
+            let Some(best) = links().map(|(_, link)| cost(link)).min() else { return path.truncate(from) };
+            let equal = || links().filter(|(_, link)| cost(link) == best);
+            let (port, _) = equal().nth(choices.next(equal().count())).expect("one of them is the best");
+            path.push(PortId(port));
+            at = next;
+        }
+    }
+
     /// Whether a link leads down the tree, if there is one.
     fn goes_down(&self, link: &GraphLink) -> bool {
         self.tree.is_some() && !self.leads_up(link)
@@ -392,13 +416,31 @@ impl Fabric for Graph {
     }
 
     fn choice_over(&self, class: u8) -> Option<u16> {
-        (usize::from(class) < self.classes.len()).then_some(Self::MAX_WAYS + u16::from(class))
+        (usize::from(class) < self.classes.len()).then_some(Self::CLASSES + u16::from(class))
+    }
+
+    fn choice_through(&self, nodes: &[NodeId]) -> Option<u16> {
+        if !nodes.iter().all(|node| (self.npus..self.nodes.len() as u32).contains(&node.0)) {
+            return None;
+        }
+        let mut known = self.through.write().unwrap_or_else(PoisonError::into_inner);
+        let place = known.iter().position(|way| **way == *nodes).unwrap_or(known.len());
+        if place == known.len() && place < usize::from(Self::MAX_THROUGH) {
+            known.push(nodes.into());
+        }
+        (place < known.len()).then_some(Self::MAX_WAYS + place as u16)
     }
 
     fn route_by(&self, src: NodeId, dst: NodeId, choice: u16, path: &mut Vec<PortId>) {
-        let over = choice.checked_sub(Self::MAX_WAYS).map(|class| class as u8);
+        let over = choice.checked_sub(Self::CLASSES).map(|class| class as u8);
         if let Some(class) = over.filter(|&class| usize::from(class) < self.classes.len()) {
             return self.route_over(class, src, dst, path);
+        }
+        if (Self::MAX_WAYS..Self::CLASSES).contains(&choice) {
+            let known = self.through.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(nodes) = known.get(usize::from(choice - Self::MAX_WAYS)) {
+                return self.route_through(nodes, src, dst, path);
+            }
         }
         if let Some(class) = self.routing.class(src, dst) {
             return self.route_over(class, src, dst, path);

@@ -256,7 +256,7 @@ fn ways_beyond_a_byte() {
     assert_eq!(diamonds.routes(NodeId(0), NodeId(1)), Graph::MAX_WAYS);
     let sampled: BTreeSet<Vec<u32>> = (0..Graph::MAX_WAYS).step_by(101).map(way).collect();
     assert_eq!(sampled.len(), (0..Graph::MAX_WAYS).step_by(101).count());
-    assert_eq!(diamonds.choice_over(1), Some(Graph::MAX_WAYS + 1));
+    assert_eq!(diamonds.choice_over(1), Some(Graph::MAX_WAYS + Graph::MAX_THROUGH + 1));
 }
 
 /// Parallel links are ways of their own, also those at a destination's switch.
@@ -267,4 +267,29 @@ fn parallel_links_are_ways() {
     assert_eq!(all_ways(&fabric, 0, 1), (4, 2));
     let of_machines = graph(2, 3, &pairs, Routing::BySource).unwrap();
     assert_eq!(all_ways(&of_machines, 1, 0), (4, 2));
+}
+
+/// A way through named switches, which may be longer than the fabric's own or slower, and what is no way.
+#[test]
+fn ways_through_named_nodes() {
+    // A link, a switch beside it, and two switches in a row.
+    let slow = RATE / 2;
+    let pairs =
+        vec![(0, 1, 0, RATE), (0, 2, 0, slow), (2, 1, 0, slow), (0, 3, 0, RATE), (3, 4, 0, RATE), (4, 1, 0, RATE)];
+    let fabric = graph(2, 5, &pairs, Routing::BySource).unwrap();
+    let choice = |way: &[u32]| fabric.choice_through(&way.iter().copied().map(NodeId).collect::<Vec<_>>());
+    let passed = |src: u32, dst: u32, choice: Option<u16>| {
+        let mut path = Vec::new();
+        fabric.route_by(NodeId(src), NodeId(dst), choice.expect("there is one"), &mut path);
+        (!path.is_empty()).then(|| followed(&fabric, (src, dst), &path).1)
+    };
+    let [direct, beside, forth, back] = [&[] as &[u32], &[2], &[3, 4], &[4, 3]].map(choice);
+    assert_eq!(passed(0, 1, direct), Some(vec![0, 1]));
+    assert_eq!(passed(0, 1, beside), Some(vec![0, 2, 1]));
+    assert_eq!(passed(1, 0, beside), Some(vec![1, 2, 0]));
+    assert_eq!(passed(0, 1, forth), Some(vec![0, 3, 4, 1]));
+    assert_eq!(passed(1, 0, back), Some(vec![1, 4, 3, 0]));
+    assert_eq!((passed(0, 1, back), passed(1, 0, forth)), (None, None));
+    assert_eq!(choice(&[3, 4]), forth, "it is asked for again");
+    assert_eq!((choice(&[0]), choice(&[5])), (None, None), "these do not forward");
 }

@@ -7,6 +7,7 @@ and one ignores a file in which the limits of its messages or `outofplace` are m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Final, Literal
 from xml.sax.saxutils import escape
@@ -75,7 +76,8 @@ def _of_step(step: Step) -> dict[str, object]:
     src = step.get("src") or NOWHERE["src"]
     dst = step.get("dst") or NOWHERE["dst"]
     on = step.get("depends_on") or {"thread_block": -1, "step": -1}
-    way = [f"{kind}:{value}" for kind, value in (step.get("way") or {}).items()]
+    ways = (step.get("way") or {}).items()
+    way = [f"{kind}:{json.dumps(value) if kind == 'through' else value}" for kind, value in ways]
     return {
         "s": step["id"],
         "type": step["type"],

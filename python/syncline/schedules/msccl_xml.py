@@ -13,6 +13,7 @@ anything is expanded. Attributes that are not known are ignored with a warning, 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -302,14 +303,17 @@ class _Attributes:
         return Pacing(one_by_one=one_by_one, spreads=spreads, queues=queues)
 
     def way(self, name: str) -> Way:
-        """`choice:1`, `over:PCIe` or `link:0`."""
+        """`choice:1`, `over:PCIe`, `link:0` or `through:["NIC 0", "leaf 0"]`."""
         kind, _, value = self.given[name].strip().partition(":")
         if kind == "over" and value:
             return {kind: value}
         most = {"choice": 65_535, "link": 65_535}.get(kind, -1)
         if _INTEGER.fullmatch(value) and 0 <= int(value) <= most:
             return {kind: int(value)}
-        self._refuse(name, self.given[name], "choice:1, over:CLASS or link:NUMBER")
+        nodes = _names(value) if kind == "through" else None
+        if nodes is not None:
+            return {kind: nodes}
+        self._refuse(name, self.given[name], "choice:1, over:CLASS, link:NUMBER or through:[NAMES]")
         return {"choice": 0}
 
     def place(self, buffer: str, offset: str) -> Place:
@@ -325,3 +329,12 @@ class _Attributes:
     def _refuse(self, name: str, text: str, accepted: str, hint: str = "") -> None:
         message = f"'{shown(text)}' is not accepted{hint}"
         self.reader._refuse(f"{self.element}.{name}", text, message, accepted)
+
+
+def _names(text: str) -> list[str] | None:
+    """The names in a list as JSON has it; None if this is no such list."""
+    try:
+        names = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None

@@ -63,8 +63,8 @@ class Pacing(TypedDict):
 PACING: Final[tuple[Literal["one_by_one"], Literal["spreads"]]] = ("one_by_one", "spreads")
 PACES: Final = ("free", "one-by-one", "spread")
 
-Way = dict[str, int | str]
-"""One of `{"choice": 1}`, `{"over": "PCIe"}` and `{"link": 0}`."""
+Way = dict[str, int | str | list[str]]
+"""One of `{"choice": 1}`, `{"over": "PCIe"}`, `{"link": 0}` and `{"through": ["NIC 0", "leaf 0"]}`."""
 
 
 class Step(TypedDict):

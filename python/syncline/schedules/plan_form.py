@@ -60,6 +60,14 @@ class Link(_Part):
     """Its number, from 0."""
 
 
+class Through(_Part):
+    """Through given nodes."""
+
+    through: list[str]
+    """The names of the switches, cards and sockets that the message passes, in order; none where a link leads to the
+    receiver. Of parallel links between two of them, it takes the fastest."""
+
+
 class Next(_Part):
     """What changes in a step from one repetition of its loop to the next."""
 
@@ -96,7 +104,7 @@ class Step(_Part):
     """Thread and number of the step of the receiver that takes the message."""
     after: Slot | None = None
     """Thread and number of a step of the same rank that has to be done before."""
-    way: Choice | Over | Link | None = None
+    way: Choice | Over | Link | Through | None = None
     """The way of the message, if that is not the fabric's route."""
     pace: Literal["free", "one-by-one", "spread"] | None = None
     """When a message that follows it in its thread is sent, if that is not as in all the program: `free` at once,

@@ -29,6 +29,7 @@ from syncline.fabric.allocation import NVLINK_CLASSES
 from syncline.fabric.graph import PCIE, Graph
 from syncline.schedules.plan import KINDS
 from syncline.treegen.packing import IN_PARTS, TOWARDS_ROOT, Collective, Packing
+from syncline.treegen.passing import MOST, Passing
 from syncline.treegen.question import Question
 
 NAMES: Final = {ours: name for name, ours in KINDS.items()}
@@ -47,10 +48,12 @@ FINEST: Final = 1 << 13
 OF_RANKS: Final = frozenset(NAMES[name] for name in SPLIT_AMONG_RANKS)
 """What plans call these."""
 
-BEHIND: Final = -1
-"""In place of the number of a link: over PCIe, between GPUs that have an NVLink, which the fabric would take."""
+BEHIND: Final[dict[str, Any]] = {"over": PCIE}
+"""The way between GPUs that have an NVLink, which the fabric would take."""
 
 Step = dict[str, Any]
+Way = dict[str, Any]
+"""As a step has it: over a link by its number, over PCIe, or through nodes that it names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,9 @@ class _Piece:
     weight: Fraction
     parent: dict[int, int]
     children: dict[int, list[int]]
-    down: dict[tuple[int, int], int]
-    """Numbers of links from parents to children, of those that have one; `BEHIND` of what goes around a direct link."""
-    up: dict[tuple[int, int], int]
+    down: dict[tuple[int, int], Way]
+    """The ways of messages from parents to children that do not take the fabric's route."""
+    up: dict[tuple[int, int], Way]
     """The same from children to parents."""
     back: tuple[dict[int, int], dict[int, list[int]]] | None = None
     """Parents and children of the tree to the root, where that is another one."""
@@ -130,9 +133,12 @@ class _Ranks:
 
 
 def form(graph: Graph, question: Question, packing: Packing, slices: int, name: str) -> dict[str, Any]:
-    """The plan of the trees of a collective."""
+    """The plan of the trees of a collective. Steps name what their messages pass where the fabric would choose another
+    way, unless these are too many ways.
+    """
     collective, ranks = packing.collective, len(question.gpus)
-    stages = [_Stage.of(graph, question, stage) for stage in packing.stages or (packing,)]
+    passing = Passing(graph, question)
+    stages = [_Stage.of(passing, stage) for stage in packing.stages or (packing,)]
     # Blocks are so small that those of every stage are some of them.
     each = math.lcm(*(stage.blocks for stage in stages))
     slices = max(1, min(slices, MOST_BLOCKS // each, MOST_CELLS // (each * ranks)))
@@ -144,7 +150,7 @@ def form(graph: Graph, question: Question, packing: Packing, slices: int, name: 
         **{"collective": NAMES[collective], "blocks": each * slices, "one_by_one": True, "queues": 1},
         "ranks": threads.loops(),
     }
-    return {
+    made = {
         "format": "syncline-plan",
         "version": 2,
         "name": name,
@@ -153,6 +159,18 @@ def form(graph: Graph, question: Question, packing: Packing, slices: int, name: 
         "grid": [ranks],
         "programs": [program],
     }
+    return made if len(passing.told) <= MOST else by_routes(made)
+
+
+def by_routes(form: dict[str, Any]) -> dict[str, Any]:
+    """The plan, whose messages now pass what the fabric chooses: it is one for other GPUs, too, that are linked in the
+    same way.
+    """
+    loops = (loop for rank in form["programs"][0]["ranks"] for thread in rank for loop in thread)
+    for step in (step for loop in loops for step in loop["steps"]):
+        if "through" in step.get("way", ()):
+            del step["way"]
+    return form
 
 
 def _written(stages: Sequence[_Stage], ranks: int, each: int, slices: int) -> _Ranks:
@@ -180,9 +198,10 @@ class _Stage:
     """Of a slice of everything, parts included that stay where they are."""
 
     @classmethod
-    def of(cls, graph: Graph, question: Question, packing: Packing) -> _Stage:
+    def of(cls, passing: Passing, packing: Packing) -> _Stage:
         """The stage of trees."""
-        pieces = list(_pieces(graph, question, packing))
+        question = passing.asked
+        pieces = list(_pieces(passing, packing))
         unit = _common([piece.weight for piece in pieces])
         counts = [int(piece.weight / unit) for piece in pieces]
         if sum(counts) > FINEST and packing.collective not in SPLIT_AMONG_RANKS | IN_PARTS:
@@ -269,10 +288,8 @@ class _Part:
     def _thread(self, way: str, rank: int) -> int:
         return self.threads.first[way, self.number, rank]
 
-    def _way(self, links: dict[tuple[int, int], int], src: int, dst: int) -> dict[str, Any]:
-        if (src, dst) not in links:
-            return {}
-        return {"way": {"over": PCIE} if links[src, dst] == BEHIND else {"link": links[src, dst]}}
+    def _way(self, ways: dict[tuple[int, int], Way], src: int, dst: int) -> dict[str, Any]:
+        return {"way": dict(ways[src, dst])} if (src, dst) in ways else {}
 
     def send_up(self, rank: int, *, turn: bool) -> None:
         """Adds what the children send, and sends the sum to the parent; the root turns it downwards, or keeps it."""
@@ -363,21 +380,23 @@ def _common(weights: Sequence[Fraction]) -> Fraction:
     return Fraction(math.gcd(*(int(weight * common) for weight in weights)), common)
 
 
-def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
+def _pieces(passing: Passing, packing: Packing) -> list[_Piece]:
     """The trees, cut where they go on over the next of parallel links."""
+    graph, question = passing.graph, passing.asked
     rates, direct = {(src, dst): rate for src, dst, rate in question.single}, _direct(graph, question)
     backward = packing.collective in TOWARDS_ROOT
     both = packing.collective == "all-reduce"
     filled: dict[tuple[int, int], Fraction] = {}
     starts: list[dict[tuple[str, int, int], Fraction]] = []
-    arounds: list[set[tuple[str, int, int]]] = []
+    arounds: list[dict[tuple[str, int, int], Way]] = []
     cuts: list[set[Fraction]] = []
     for tree in packing.trees:
         start: dict[tuple[str, int, int], Fraction] = {}
-        behind: set[tuple[str, int, int]] = set()
+        behind: dict[tuple[str, int, int], Way] = {}
         at = {Fraction(0), tree.weight}
         for number, forth in [*((arc, True) for arc in tree.arcs), *((arc, False) for arc in tree.back or ())]:
-            ends = packing.arcs[number].src, packing.arcs[number].dst
+            arc = packing.arcs[number]
+            ends = arc.src, arc.dst
             if forth:
                 uses = [("up", ends[1], ends[0])] if backward else [("down", *ends)]
                 if both and tree.back is None:
@@ -385,9 +404,13 @@ def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
             else:
                 uses = [("up", *ends)]
             for way, src, dst in uses:
-                rate, around = rates.get((src, dst)), bool(packing.arcs[number].via)
+                rate, around = rates.get((src, dst)), bool(arc.via)
                 if around and (src, dst) in direct:
-                    behind.add((way, src, dst))
+                    behind[way, src, dst] = BEHIND
+                elif around:
+                    named = passing.named(src, arc.via if (src, dst) == ends else arc.via[::-1], dst)
+                    if named is not None:
+                        behind[way, src, dst] = {"through": named}
                 if rate is None or around:
                     continue
                 begins = filled.get((src, dst), Fraction(0))
@@ -403,14 +426,14 @@ def _pieces(graph: Graph, question: Question, packing: Packing) -> list[_Piece]:
     pieces = []
     for tree, start, behind, at in zip(packing.trees, starts, arounds, cuts, strict=True):
         for low, high in pairwise(sorted(at)):
-            links: dict[str, dict[tuple[int, int], int]] = {"up": {}, "down": {}}
+            ways: dict[str, dict[tuple[int, int], Way]] = {"up": {}, "down": {}}
             for (way, src, dst), begins in start.items():
-                links[way][src, dst] = int((begins + low) // rates[src, dst])
-            for way, src, dst in behind:
-                links[way][src, dst] = BEHIND
+                ways[way][src, dst] = {"link": int((begins + low) // rates[src, dst])}
+            for (way, src, dst), beside in behind.items():
+                ways[way][src, dst] = beside
             parent, children = _shape(packing, tree.arcs, len(question.gpus))
             back = None if tree.back is None else _shape(packing, tree.back, len(question.gpus), back=True)
-            pieces.append(_Piece(tree.root, high - low, parent, children, links["down"], links["up"], back))
+            pieces.append(_Piece(tree.root, high - low, parent, children, ways["down"], ways["up"], back))
     return pieces
 
 

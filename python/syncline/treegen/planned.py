@@ -180,7 +180,7 @@ def _plans(topology: Wired, part: Asked, section: dict[str, Any], wish: _Wish) -
             classes[_size_class(size)] = size
         largest = max(classes.values())
         for size in classes.values():
-            form = solved.form(kind, root, _chunk(size, kind, section), wish)
+            form = solved.form(kind, root, _chunk(size, kind, section), wish, shared=bool(others))
             yield {"plan": form} if size == largest else {"plan": form, "up_to_bytes": size}
 
 
@@ -214,16 +214,17 @@ class _Solved:
         one, two = self.asked, other.asked
         return (one.arcs, one.single, len(one.gpus)) == (two.arcs, two.single, len(two.gpus))
 
-    def form(self, kind: str, root: int, chunk: int, wish: _Wish) -> dict[str, Any]:
-        """The plan of a collective whose chunks have so many bytes."""
+    def form(self, kind: str, root: int, chunk: int, wish: _Wish, *, shared: bool) -> dict[str, Any]:
+        """The plan of a collective whose chunks have so many bytes. One that groups share names no nodes."""
         if self._has_parts(kind, wish):
             return self._of_parts(kind, root, chunk, wish)
         packed = self._packing(kind, root, chunk, wish)
         slices = wish.slices_of(chunk) or choice.slices(packed, packed.trees, chunk, self._overhead_s(wish))
-        key = (packed, slices)
+        key = (packed, slices, shared)
         if key not in self.forms:
             form = plan.form(self.graph, self.asked, packed, slices, PACKED)
-            self.forms[key] = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
+            form = hybrid.over_pcie(form) if self.asked.links == "pcie" else form
+            self.forms[key] = plan.by_routes(form) if shared else form
         return self.forms[key]
 
     def chosen(self, kind: str, root: int, chunk: int, wish: _Wish) -> Iterator[tuple[question.Question, Best, Goal]]:

@@ -100,10 +100,10 @@ class Servers:
 
 def groups(graph: Graph, gpus: Sequence[int]) -> list[tuple[int, ...]]:
     """The places of GPUs in their list, server by server. Where a file does not say which servers there are, GPUs that
-    NVLinks connect are one.
+    NVLinks connect are one; without NVLinks, all of them are.
     """
     hosts = {gpu: graph.nodes[gpu].host for gpu in gpus}
-    if set(hosts.values()) == {None}:
+    if set(hosts.values()) == {None} and not NVLINK_CLASSES.isdisjoint(graph.classes):
         apart = components(graph, gpus, NVLINK_CLASSES)
         hosts = {gpu: number for number, group in enumerate(apart) for gpu in group}
     found: dict[int | None, list[int]] = {}
@@ -132,7 +132,7 @@ def form(
 
 def written(graph: Graph, found: Servers, slices: int, name: str) -> dict[str, Any]:
     """The plan of trees that are known, with so many slices."""
-    return plan.form(graph, found.asked, found.packed, slices, name)
+    return plan.by_routes(plan.form(graph, found.asked, found.packed, slices, name))
 
 
 def of(

@@ -5,7 +5,7 @@ use super::{LineProgram, WrittenPlan};
 use crate::kind::Kind;
 use crate::plan::WrittenPhase;
 use crate::program::loops::{Advance, Loop, WrittenStep};
-use crate::program::step::{Blocks, Detail, Op, Place, Slot, Step, Way};
+use crate::program::step::{Blocks, Detail, Named, Op, Place, Slot, Step, Way};
 use crate::program::written::{Frame, Pacing, TooLarge, Written};
 use crate::rank::{LineRank, Rank};
 use crate::schedule::form::Collective;
@@ -105,11 +105,11 @@ fn read_program(plan: &PlanForm, form: &ProgramForm) -> Result<LineProgram, Vec<
             format!("a multiple of {ranks} blocks and no switch"),
         );
     }
-    let reader = Reader { form, ranks, wrong: Vec::new(), classes: Vec::new() };
-    let (up, classes) = reader.read("ranks", &form.ranks)?;
+    let reader = Reader { form, ranks, wrong: Vec::new(), named: Named::default() };
+    let (up, named) = reader.read("ranks", &form.ranks)?;
     let down = match &form.down {
         None => up.clone(),
-        Some(down) => Reader { form, ranks, wrong: Vec::new(), classes }.read("down", down)?.0,
+        Some(down) => Reader { form, ranks, wrong: Vec::new(), named }.read("down", down)?.0,
     };
     let phase = WrittenPhase { around: form.around, up: up.into(), down: down.into() };
     Ok(LineProgram { kind, dim: form.dim, phase })
@@ -119,12 +119,12 @@ struct Reader<'a> {
     form: &'a ProgramForm,
     ranks: u32,
     wrong: Vec<Refusal>,
-    /// Names of the classes of links so far.
-    classes: Vec<String>,
+    /// What ways have named so far.
+    named: Named,
 }
 
 impl Reader<'_> {
-    fn read(mut self, field: &str, given: &[Vec<Vec<LoopForm>>]) -> Result<(Written, Vec<String>), Vec<Refusal>> {
+    fn read(mut self, field: &str, given: &[Vec<Vec<LoopForm>>]) -> Result<(Written, Named), Vec<Refusal>> {
         let all = self.ranks + u32::from(self.form.switch);
         let wanted = if self.form.rotates { 1 } else { all };
         if given.len() as u64 != u64::from(wanted) {
@@ -148,7 +148,7 @@ impl Reader<'_> {
             parts: form.blocks,
             has_switch: form.switch,
             pacing: Pacing { one_by_one: form.one_by_one, spreads: form.spreads, queues: form.queues },
-            classes: self.classes.clone(),
+            named: self.named.clone(),
         };
         let written = if form.rotates {
             let first = &ranks[0];
@@ -160,7 +160,7 @@ impl Reader<'_> {
             Written::new(frame, ranks)
         };
         let too_large = |error: TooLarge| error.refusal().within(field);
-        written.map(|written| (written, self.classes)).map_err(|error| vec![too_large(error)])
+        written.map(|written| (written, self.named)).map_err(|error| vec![too_large(error)])
     }
 
     fn read_loop(&mut self, rank: u32, form: &LoopForm, at: &str) -> Loop {
@@ -235,7 +235,7 @@ impl Reader<'_> {
         if op == Op::Nop && form.after.is_none() {
             self.refuse(field("after"), "a nop that waits for nothing".into(), "thread and step".into());
         }
-        let way = form.way.as_ref().map_or(Way::Route, |way| way.way(&mut self.classes));
+        let way = form.way.as_ref().map_or(Way::Route, |way| way.way(&mut self.named));
         let place = |p: PlaceForm| Place { buffer: p.buffer, first: p.block };
         let next = form.next.unwrap_or_default();
         let NextForm { block, origin, peer, into, after } = next;

@@ -4,7 +4,7 @@ use super::form::{LoopForm, NextForm, PlaceForm, PlanForm, ProgramForm, StepForm
 use crate::plan::{Composition, PhaseId, Plan};
 use crate::program::Detail;
 use crate::program::loops::WrittenStep;
-use crate::program::step::{Place, Step};
+use crate::program::step::{Named, Place, Step};
 use crate::program::written::{TooLarge, Written};
 use crate::rank::{LineRank, Rank};
 use crate::schedule::form::{Collective, WayForm};
@@ -76,7 +76,7 @@ fn ranks(written: &Written, rotates: bool) -> Vec<Vec<Vec<LoopForm>>> {
         let loops = written.loops(rank, thread);
         let of_loop = |(times, steps): (u32, &[WrittenStep])| LoopForm {
             times,
-            steps: steps.iter().map(|s| step(s, times, written.classes())).collect(),
+            steps: steps.iter().map(|s| step(s, times, written.named())).collect(),
         };
         loops.map(of_loop).collect()
     };
@@ -84,7 +84,7 @@ fn ranks(written: &Written, rotates: bool) -> Vec<Vec<Vec<LoopForm>>> {
     (0..if rotates { 1 } else { all }).map(LineRank).map(rank).collect()
 }
 
-fn step(written: &WrittenStep, times: u32, classes: &[String]) -> StepForm {
+fn step(written: &WrittenStep, times: u32, named: &Named) -> StepForm {
     let WrittenStep { step, detail, advance } = *written;
     let Step { op, blocks, from, to, into } = step;
     let Detail { after, way, pace, src, dst } = detail;
@@ -106,7 +106,7 @@ fn step(written: &WrittenStep, times: u32, classes: &[String]) -> StepForm {
         to: sends.then_some(to.0),
         into: sends.then_some((into.thread, into.pc)),
         after: after.map(|slot| (slot.thread, slot.pc)),
-        way: WayForm::of(way, classes),
+        way: WayForm::of(way, named),
         pace,
         src: src.map(place),
         dst: dst.map(place),

@@ -40,7 +40,7 @@ pub mod written;
 
 use loops::{Advance, WrittenStep};
 pub use posting::Posting;
-pub use step::{Blocks, Buffer, Detail, Op, Pace, Place, Slot, Step, Way};
+pub use step::{Blocks, Buffer, Detail, Named, Op, Pace, Place, Slot, Step, Way};
 use written::TooLarge;
 pub use written::{Frame, Pacing, Written};
 
@@ -169,12 +169,8 @@ impl Program {
             loops::find(&steps.collect::<Vec<_>>(), ranks, parts)
         };
         let of_rank = |rank| (0..program.threads()).map(move |t| thread(rank, t));
-        let frame = Frame {
-            parts,
-            has_switch: program.has_switch(),
-            pacing: program.pacing(),
-            classes: program.classes().to_vec(),
-        };
+        let frame =
+            Frame { parts, has_switch: program.has_switch(), pacing: program.pacing(), named: program.named().clone() };
         Written::new(frame, (0..all).map(LineRank).map(of_rank))
     }
 
@@ -335,11 +331,11 @@ impl Program {
         matches!(self, Program::Written(written) if written.has_dependencies())
     }
 
-    /// Names of the link classes that steps name by number.
-    pub fn classes(&self) -> &[String] {
+    /// What ways of steps name by number.
+    pub fn named(&self) -> &Named {
         match self {
-            Program::Written(written) => written.classes(),
-            _ => &[],
+            Program::Written(written) => written.named(),
+            _ => Named::NONE,
         }
     }
 

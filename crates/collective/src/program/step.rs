@@ -201,10 +201,26 @@ pub enum Way {
     /// Along another route that is as good, by its number among these.
     Choice(u16),
     /// By links of a class, such as PCIe where there are NVLinks, too; by its number among the classes that the program names
-    /// ([`super::Written::classes`]).
+    /// ([`super::Written::named`]).
     Over(u8),
+    /// Through nodes of the fabric; by their number among those that the program names.
+    Through(u16),
     /// By one of the parallel links to the peer, by its number among these.
     Link(u16),
+}
+
+/// What the ways of a program's messages name by number.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Classes of links.
+    pub classes: Vec<String>,
+    /// The nodes that a message passes, in order.
+    pub through: Vec<Vec<String>>,
+}
+
+impl Named {
+    /// Nothing.
+    pub const NONE: &Named = &Named { classes: Vec::new(), through: Vec::new() };
 }
 
 /// When the message that follows another one in its thread is sent.

@@ -6,7 +6,7 @@
 //! more memory than what it does for one. All steps lie in one array; a thread costs two numbers.
 
 use super::loops::{Advance, Loop, WrittenStep};
-use super::step::{Blocks, Detail, Op, Pace, Place, Slot, Step};
+use super::step::{Blocks, Detail, Named, Op, Pace, Place, Slot, Step};
 use crate::rank::LineRank;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -63,8 +63,8 @@ pub struct Written {
     ranks: u32,
     has_switch: bool,
     pacing: Pacing,
-    /// Names of the link classes that steps name by number.
-    classes: Vec<String>,
+    /// What ways of steps name by number.
+    named: Named,
     /// Whether a step waits for one of another thread, or does nothing else.
     has_dependencies: bool,
     /// Whether a step has a pace of its own.
@@ -100,8 +100,8 @@ pub struct Frame {
     pub has_switch: bool,
     /// How messages go to the network.
     pub pacing: Pacing,
-    /// Names of the link classes that steps name by number.
-    pub classes: Vec<String>,
+    /// What ways of steps name by number.
+    pub named: Named,
 }
 
 /// Why steps make no program.
@@ -141,13 +141,13 @@ impl Written {
         frame: Frame,
         ranks: impl IntoIterator<Item = impl IntoIterator<Item = impl IntoIterator<Item = Loop>>>,
     ) -> Result<Written, TooLarge> {
-        let Frame { parts, has_switch, pacing, classes } = frame;
+        let Frame { parts, has_switch, pacing, named } = frame;
         let mut written = Written {
             parts,
             ranks: 0,
             has_switch,
             pacing,
-            classes,
+            named,
             has_dependencies: false,
             has_paces: false,
             most_threads: 1,
@@ -233,9 +233,9 @@ impl Written {
         own.unwrap_or_else(|| self.pacing.pace())
     }
 
-    /// Names of the link classes that steps name.
-    pub fn classes(&self) -> &[String] {
-        &self.classes
+    /// What ways of steps name by number.
+    pub fn named(&self) -> &Named {
+        &self.named
     }
 
     /// Whether a step waits for one of another thread, or only waits.
@@ -324,7 +324,7 @@ impl Written {
             .map(LineRank)
             .map(|rank| (0..self.threads_of(rank)).map(|t| thread(rank, t)).collect())
             .collect();
-        let frame = Frame { parts, has_switch: self.has_switch, pacing: self.pacing, classes: self.classes.clone() };
+        let frame = Frame { parts, has_switch: self.has_switch, pacing: self.pacing, named: self.named.clone() };
         Ok((Written::new(frame, ranks)?, is_regular))
     }
 

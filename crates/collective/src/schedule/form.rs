@@ -7,7 +7,7 @@
 //! which they were sent.
 
 use crate::kind::Kind;
-use crate::program::{Buffer, Op, Pace, Pacing, Way};
+use crate::program::{Buffer, Named, Op, Pace, Pacing, Way};
 use serde::{Deserialize, Serialize};
 
 /// The version of the format that this engine reads.
@@ -123,34 +123,41 @@ pub enum WayForm {
     Over(String),
     /// By one of the parallel links to the receiver, by its number from 0.
     Link(u16),
+    /// Through these nodes of the fabric, in order.
+    Through(Vec<String>),
 }
 
 impl WayForm {
-    /// A way, whose class of links is a number in `classes`; none for the fabric's route.
-    pub fn of(way: Way, classes: &[String]) -> Option<WayForm> {
+    /// A way, whose names are numbers in `named`; none for the fabric's route.
+    pub fn of(way: Way, named: &Named) -> Option<WayForm> {
         match way {
             Way::Route => None,
             Way::Choice(choice) => Some(WayForm::Choice(choice)),
-            Way::Over(class) => Some(WayForm::Over(classes[usize::from(class)].clone())),
+            Way::Over(class) => Some(WayForm::Over(named.classes[usize::from(class)].clone())),
+            Way::Through(nodes) => Some(WayForm::Through(named.through[usize::from(nodes)].clone())),
             Way::Link(link) => Some(WayForm::Link(link)),
         }
     }
 
-    /// The way of a step, whose class of links is a number in `classes`; a name that is new is added there.
-    pub fn way(&self, classes: &mut Vec<String>) -> Way {
+    /// The way of a step, whose names are numbers in `named`; those that are new are added there.
+    pub fn way(&self, named: &mut Named) -> Way {
         match self {
             WayForm::Choice(choice) => Way::Choice(*choice),
             WayForm::Link(link) => Way::Link(*link),
-            WayForm::Over(class) => {
-                let known = classes.iter().position(|name| name == class);
-                let number = known.unwrap_or_else(|| {
-                    classes.push(class.clone());
-                    classes.len() - 1
-                });
-                Way::Over(u8::try_from(number).unwrap_or(u8::MAX))
+            WayForm::Over(class) => Way::Over(u8::try_from(number(class, &mut named.classes)).unwrap_or(u8::MAX)),
+            WayForm::Through(nodes) => {
+                Way::Through(u16::try_from(number(nodes, &mut named.through)).unwrap_or(u16::MAX))
             }
         }
     }
+}
+
+/// The number of a name among those that are known, to which it is added if it is new.
+fn number<T: Clone + PartialEq>(name: &T, known: &mut Vec<T>) -> usize {
+    known.iter().position(|one| one == name).unwrap_or_else(|| {
+        known.push(name.clone());
+        known.len() - 1
+    })
 }
 
 /// A schedule.

@@ -11,7 +11,7 @@ use super::threads::Threads;
 use super::{carry_out, steps_in_order};
 use crate::program::loops::{self, Advance, WrittenStep};
 use crate::program::written::{Frame, Pacing, TooLarge, Written};
-use crate::program::{Blocks, Buffer, Detail, Place, Slot, Step, Way};
+use crate::program::{Blocks, Buffer, Detail, Named, Place, Slot, Step, Way};
 use crate::rank::{LineRank, Rank};
 use crate::verify::Buffering;
 use crate::verify::data::{Sets, Value};
@@ -138,23 +138,23 @@ impl Importer<'_> {
     /// The program, and whether the chunks of each of its steps follow one another.
     fn program(&self) -> Result<(Written, bool), TooLarge> {
         let (ranks, parts) = (self.machine.ranks.len() as u32, self.contract.size);
-        let (mut classes, mut regular) = (Vec::new(), true);
+        let (mut named, mut regular) = (Named::default(), true);
         let mut written = |row: &Vec<StepId>| -> Vec<WrittenStep> {
-            row.iter().map(|step| self.written(*step, &mut classes, &mut regular)).collect()
+            row.iter().map(|step| self.written(*step, &mut named, &mut regular)).collect()
         };
         let of_rank = |rows: &Vec<Vec<StepId>>| rows.iter().map(&mut written).collect();
         let all: Vec<Vec<Vec<WrittenStep>>> = self.threads.steps.iter().map(of_rank).collect();
         let frame = Frame {
             parts,
             pacing: self.schedule.pacing.unwrap_or(Pacing::OF_THREAD_BLOCKS),
-            classes,
+            named,
             ..Frame::default()
         };
         let loops = |steps: &Vec<WrittenStep>| loops::find(steps, ranks, parts);
         Ok((Written::new(frame, all.iter().map(|rows| rows.iter().map(loops)))?, regular))
     }
 
-    fn written(&self, id: StepId, classes: &mut Vec<String>, regular: &mut bool) -> WrittenStep {
+    fn written(&self, id: StepId, named: &mut Named, regular: &mut bool) -> WrittenStep {
         let (machine, instruction) = (self.machine, self.machine.step(id));
         let peer = |other: Option<StepId>| LineRank(other.map_or(0, |other| machine.thread_of(other).rank.0));
         let moved = self.moved(id);
@@ -170,7 +170,7 @@ impl Importer<'_> {
         let thread = self.slot(id).map(|slot| slot.thread);
         let after = instruction.after.and_then(|on| self.slot(on)).filter(|on| Some(on.thread) != thread);
         let [src, dst] = [instruction.src, instruction.dst].map(|cells| self.place(id, moved, cells.iter().next()?));
-        let way = self.steps[id.index()].way.as_ref().map_or(Way::Route, |way| way.way(classes));
+        let way = self.steps[id.index()].way.as_ref().map_or(Way::Route, |way| way.way(named));
         let detail = Detail { after, way, pace: self.steps[id.index()].pace, src, dst };
         WrittenStep { step: step.normal(), detail, advance: Advance::default() }
     }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use syncline_collective::plan_file::msccl::{self, Lane};
 use syncline_collective::plan_file::write::{self, Head};
 use syncline_collective::plan_file::{LineProgram, WrittenPlan, read};
-use syncline_collective::program::{Frame, Pacing, walk};
+use syncline_collective::program::{Frame, Named, Pacing, walk};
 use syncline_collective::schedule::form::WayForm;
 use syncline_collective::schedule::{Buffering, Imported, Schedule, imported, verify};
 use syncline_collective::{
@@ -381,11 +381,16 @@ fn ways_are_noted() {
     for (way, form) in [(Way::Choice(1), WayForm::Choice(1)), (Way::Link(3), WayForm::Link(3))] {
         assert_eq!(going(way), [Some(form.clone()), Some(form), None, None], "of what is sent only");
     }
-    let (root, frame) = (LineRank(0), Frame { parts: 1, classes: vec!["PCIe".into()], ..Frame::default() });
+    let named = Named { classes: vec!["PCIe".into()], through: vec![vec!["S".into(), "T".into()]] };
+    let (root, frame) = (LineRank(0), Frame { parts: 1, named, ..Frame::default() });
     let send = Step::send(Blocks::one(0), LineRank(1), Slot::default());
     let ranks = [vec![vec![send]], vec![vec![Step::receive(Op::Recv, Blocks::one(0), root)]]];
-    let over = Written::of_steps(frame, &ranks).expect("it is small").with_details(|d| d.way = Way::Over(0));
-    assert_eq!(ways(case(written(Kind::Broadcast, 0, over), None)), [Some(WayForm::Over("PCIe".into())), None]);
+    let program = Written::of_steps(frame, &ranks).expect("it is small");
+    let through = WayForm::Through(vec!["S".into(), "T".into()]);
+    for (way, form) in [(Way::Over(0), WayForm::Over("PCIe".into())), (Way::Through(0), through)] {
+        let going = program.clone().with_details(|d| d.way = way);
+        assert_eq!(ways(case(written(Kind::Broadcast, 0, going), None)), [Some(form), None]);
+    }
 }
 
 #[test]

@@ -154,6 +154,11 @@ impl Work {
         Work(self.0.saturating_sub(done.0))
     }
 
+    /// The bytes of which it is the work, rounded down.
+    pub const fn whole_bytes(self) -> Bytes {
+        Bytes((self.0 / Work::of(Bytes(1)).0) as u64)
+    }
+
     /// The rate that does it in some time, rounded down. `time` must be positive.
     pub fn over(self, time: Ps) -> Share {
         Share(self.0 / u128::from(time.0))

@@ -690,7 +690,8 @@ impl<F: Fabric> Network for Ethernet<F> {
                 self.usage.add_frames(number as u32, busy, to.min(now.0));
             }
         }
-        if let Some(within) = &self.within {
+        if let Some(within) = &mut self.within {
+            within.flow.finish(now);
             self.usage.join(within.flow.usage());
         }
     }

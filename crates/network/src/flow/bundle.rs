@@ -69,6 +69,15 @@ impl Bundle {
         Ps(self.since.0.saturating_add(rest.0))
     }
 
+    /// What is left of every message, as of the last time the bundle was advanced.
+    pub fn left(&self) -> impl Iterator<Item = (MsgId, Work)> + '_ {
+        self.messages.iter().scan(self.given, |given, &(end, id)| {
+            let left = end.less(*given);
+            *given = end.max(*given);
+            Some((id, left))
+        })
+    }
+
     /// Takes out the first message if it has drained. It does at a whole picosecond; what it did not need of that was for
     /// the next one.
     pub fn take_drained(&mut self) -> Option<MsgId> {
@@ -125,6 +134,11 @@ impl Bundles {
             Connection { route: Route::Port(_), queue: 0, .. } => self.one_hop[first_link as usize] = Some(id),
             other => _ = self.others.insert(other, id),
         }
+    }
+
+    /// Those that have messages.
+    pub fn open_ones(&mut self) -> impl Iterator<Item = &mut Bundle> {
+        self.bundles.iter_mut().filter(|bundle| !bundle.is_empty())
     }
 
     /// Ends a bundle that has no messages.

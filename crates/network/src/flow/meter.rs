@@ -50,6 +50,18 @@ impl Meter {
         self.usage.add_busy(number, from, now, busy);
     }
 
+    /// Notes what links have moved until now.
+    pub fn finish(&mut self, now: Ps) {
+        for number in 0..self.links.len() {
+            self.set(number as u32, now, self.links[number].rate);
+        }
+    }
+
+    /// So much of a message that was to take a link has not left by it.
+    pub fn not_moved(&mut self, link: u32, len: Bytes) {
+        self.usage.take_back(link, len);
+    }
+
     /// From now on notes when these links are busy.
     pub fn record(&mut self, links: &[u32], limit: usize) {
         self.usage.record(links, limit);

@@ -47,8 +47,7 @@
 //!
 //! # Usage
 //! A link that moves `b` bytes is busy for `b / rate` ([`LinkUsage`]), spread evenly over the time
-//! between two changes of its flows. It is noted at such changes: of a run that is cut short, what is
-//! under way since the last change is missing.
+//! between two changes of its flows. Of a run that is cut short, it has what was moved until then.
 //!
 //! # How far it is from packets
 //! Where neighbours send to each other the two agree to a packet's time. Over several hops they differ where a fluid is
@@ -414,6 +413,24 @@ impl<F: Fabric> Network for Flow<F> {
 
     fn further_work(&self) -> u64 {
         self.pool.effort() / USES_OF_AN_EVENT + self.crossed / LINKS_OF_AN_EVENT
+    }
+
+    fn finish(&mut self, now: Ps) {
+        self.meter.finish(now);
+        for bundle in self.bundles.open_ones() {
+            bundle.advance(now);
+            for (id, left) in bundle.left() {
+                let Message { src, route, len, .. } = self.messages[id].message;
+                let left = left.whole_bytes().min(len);
+                self.path.clear();
+                route.append(&self.fabric, src, &mut self.path);
+                let mut at = src;
+                for &port in &self.path {
+                    self.meter.not_moved(self.fabric.first_link(at) + u32::from(port.0), left);
+                    (at, _) = self.fabric.next(at, port);
+                }
+            }
+        }
     }
 
     fn usage(&self) -> &LinkUsage {

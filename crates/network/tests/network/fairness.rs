@@ -229,18 +229,15 @@ fn room_comes_as_the_backlog_drains() {
     assert_eq!(out.iter().filter(|news| matches!(news, NetOut::Arrived { .. })).count(), 2);
 }
 
-#[test]
-fn a_shared_link_is_busy_for_its_part() {
-    // Two flows into one receiver: its link is busy throughout, each sender's link for half of the time.
-    let fabric = star(3, RATE, LATENCY);
+/// Two flows of 2,000 bytes, each its own message after one of 500, into one receiver, until they end or for so long.
+fn into_one_receiver(fabric: &Product, until: Ps) -> Flow<Product> {
     let mut net = Flow::new(fabric.clone(), Ps(1_000 * NS));
     let mut queue: EventQueue<Event> = EventQueue::new();
-    for src in [1, 2] {
-        let route = Route::To(NodeId(0));
+    for (src, len) in [(1, 500), (2, 500), (1, 1_500), (2, 1_500)] {
         let message = Message {
             src: NodeId(src),
-            route,
-            len: Bytes(2_000),
+            route: Route::To(NodeId(0)),
+            len: Bytes(len),
             queue: 0,
             class: TrafficClass::default(),
             delivery: Delivery::Whole,
@@ -250,9 +247,17 @@ fn a_shared_link_is_busy_for_its_part() {
         net.send(Ps::ZERO, message, &mut queue);
     }
     let mut out = Vec::new();
-    while let Some((now, _, event)) = queue.pop() {
+    while let Some((now, _, event)) = queue.pop().filter(|&(now, ..)| now <= until) {
         net.handle(now, event, &mut queue, &mut out);
     }
+    net
+}
+
+#[test]
+fn a_shared_link_is_busy_for_its_part() {
+    // The receiver's link is busy throughout, each sender's link for half of the time.
+    let fabric = star(3, RATE, LATENCY);
+    let net = into_one_receiver(&fabric, Ps::MAX);
     let usage = net.usage();
     let receiver = fabric.first_link(NodeId(3));
     assert_eq!((usage.busy(receiver), usage.bytes(receiver)), (Ps(4_000 * NS), Bytes(4_000)));
@@ -261,6 +266,23 @@ fn a_shared_link_is_busy_for_its_part() {
         assert_eq!((usage.busy(link), usage.bytes(link)), (Ps(2_000 * NS), Bytes(2_000)));
     }
     assert_eq!(usage.windows()[0].busy(), [u128::from(2_000 * NS); 4], "one link and two halves in each microsecond");
+}
+
+#[test]
+fn of_a_run_that_is_cut_short_links_have_what_they_moved() {
+    let fabric = star(3, RATE, LATENCY);
+    for end in [0, 1, 700, 1_500, 2_600, 3_999, 4_000].map(|ns| Ps(ns * NS)) {
+        let mut net = into_one_receiver(&fabric, end);
+        net.finish(end);
+        let usage = net.usage();
+        let receiver = fabric.first_link(NodeId(3));
+        assert_eq!((usage.busy(receiver), usage.bytes(receiver)), (end, Bytes((end.0 / NS).next_multiple_of(2))));
+        for src in [1, 2] {
+            let link = fabric.first_link(NodeId(src));
+            assert_eq!((usage.busy(link), usage.bytes(link)), (Ps(end.0 / 2), Bytes((end.0 / NS).div_ceil(2))));
+        }
+        assert_eq!(usage.windows()[0].busy().iter().sum::<u128>(), 2 * u128::from(end.0));
+    }
 }
 
 /// A product of one or two dimensions of any kind.

@@ -305,8 +305,8 @@ fn peers(plan: &Plan, phase: PhaseId, rank: LineRank, looked_at: &mut u64) -> Re
         let choice = match program.way(rank, slot, &step) {
             Way::Route => 0,
             Way::Choice(choice) => choice,
-            Way::Over(_) | Way::Link(_) => {
-                return Err(format!("steps of {} along dimension {} name links", of_phase.kind, of_phase.dim));
+            Way::Over(_) | Way::Link(_) | Way::Through(_) => {
+                return Err(format!("steps of {} along dimension {} name links or nodes", of_phase.kind, of_phase.dim));
             }
         };
         if seen.insert((step.to, choice)) {

@@ -147,13 +147,47 @@ impl Part {
             Part::Consecutive(count) => {
                 let groups =
                     (0..npus.div_ceil(count)).map(|g| (g * count..((g + 1) * count).min(npus)).map(npu).collect());
-                (groups.collect(), None)
+                (groups.collect(), cut(sizes, count).map(|(inside, _)| inside))
             }
             Part::Strided(count) => {
                 let strided = |first| (first..npus).step_by(count as usize).map(npu).collect();
-                ((0..count.min(npus)).map(strided).collect(), None)
+                ((0..count.min(npus)).map(strided).collect(), cut(sizes, count).map(|(_, across)| across))
             }
         };
-        MembersSpec::List { groups, grid }
+        MembersSpec::List { groups, grid: grid.filter(|sizes| sizes.len() > 1) }
+    }
+}
+
+/// The shapes of `count` NPUs that follow one another on a grid, and of those that are `count` apart; none where these are no
+/// boxes of the grid.
+fn cut(sizes: &[u32], count: u32) -> Option<(Vec<u32>, Vec<u32>)> {
+    let (mut inside, mut across, mut left) = (Vec::new(), Vec::new(), count);
+    for &size in sizes {
+        let part = if left.is_multiple_of(size) { size } else { left };
+        if !size.is_multiple_of(part) {
+            return None;
+        }
+        inside.push(part);
+        across.push(size / part);
+        left /= part;
+    }
+    inside.retain(|&size| size > 1);
+    across.retain(|&size| size > 1);
+    Some((inside, across))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Groups within a server, of several servers, and of what is no box of servers.
+    #[test]
+    fn model_groups_that_are_parts_of_servers_know_the_servers() {
+        assert_eq!(cut(&[8, 2], 2), Some((vec![2], vec![4, 2])));
+        assert_eq!(cut(&[8, 4], 16), Some((vec![8, 2], vec![2])));
+        assert_eq!(cut(&[8, 2], 16), Some((vec![8, 2], vec![])));
+        assert_eq!(cut(&[6, 2], 4), None);
+        let MembersSpec::List { groups, grid } = Part::Strided(2).members(&[4, 2], None) else { panic!("a list") };
+        assert_eq!((groups, grid), (vec![vec![0, 2, 4, 6], vec![1, 3, 5, 7]], Some(vec![2, 2])));
     }
 }

@@ -168,8 +168,9 @@ class Operations:
         if isinstance(way, dict) and len(way) == 1:
             ((kind, value),) = way.items()
             is_number = kind in ("choice", "link") and type(value) is int and 0 <= value < 2**16
-            if is_number or (kind == "over" and isinstance(value, str) and value):
+            is_list = kind == "through" and isinstance(value, list) and all(isinstance(name, str) for name in value)
+            if is_number or is_list or (kind == "over" and isinstance(value, str) and value):
                 return found | {"way": way}
         if way is not None:
-            values.refuse((*at, "way"), way, "this is no way", "one of choice, over and link")
+            values.refuse((*at, "way"), way, "this is no way", "one of choice, over, link and through")
         return found

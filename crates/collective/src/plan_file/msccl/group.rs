@@ -251,7 +251,7 @@ impl<'a> Group<'a> {
         let Lane { program, links, .. } = &self.lanes[phase.index()];
         match links {
             Some(links) => Some(WayForm::Link(links[self.own(rank, phase).index()])),
-            None => WayForm::of(said, program.classes()),
+            None => WayForm::of(said, program.named()),
         }
     }
 
