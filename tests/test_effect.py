@@ -319,7 +319,7 @@ MORE: Final = (
             ("Torus(2,2,2)", GPT, "{tensor: 2, pipeline: 2}"),
             ("Torus(2,2)", GPT, "{pipeline: 2, schedule: interleaved, virtual: 2}"),
             ("Torus(2,2)", GPT, "{context: 2, parameter_server: central}"),
-            ("Torus(2,2)", GPT, "{zero: 3}"),
+            ("Torus(2,2)", GPT.replace("vocabulary: 64", "vocabulary: 8192"), "{zero: 3}"),
             ("Torus(2,2)", EXPERTS, "{expert: 4}"),
         )
     ),

@@ -38,6 +38,7 @@ name: text
 topology: "Torus(2,2)"
 workload: {astra_text: w.txt}
 network: flow
+collective: {chunk: 64KiB}
 """
 WORKLOAD = """\
 HYBRID_DATA_MODEL
