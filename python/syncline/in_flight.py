@@ -478,7 +478,9 @@ def _fastest(
 
     @lru_cache
     def times(chunk: int, number: int) -> _Times | None:
-        first, second = (alone.taken(size, max(1, -(-size // chunk)), number) for size in sizes)
+        # A single collective is its own usual one.
+        taken = {size: alone.taken(size, max(1, -(-size // chunk)), number) for size in dict.fromkeys(sizes)}
+        first, second = (taken[size] for size in sizes)
         return None if first is None or second is None else _Times(first[0], second[0], first[1])
 
     def faster(columns: dict[int, list[int]], than: _Times) -> dict[_Cut, float]:

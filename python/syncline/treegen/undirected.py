@@ -48,9 +48,8 @@ def improved(question: Question, packing: Packing) -> Packing:
     gpus = len(question.gpus)
     capacity = {(src, dst): rate for src, dst, rate in question.arcs}
     is_even = all(capacity.get((dst, src)) == rate for (src, dst), rate in capacity.items())
-    if packing.rate == packing.best_rate or not is_even or len(question.nodes) == gpus or not packing.trees:
-        return packing
-    if gpus > MOST_GPUS:
+    may_gain = packing.trees and packing.rate != packing.best_rate and len(question.nodes) != gpus
+    if not may_gain or not is_even or gpus > MOST_GPUS:
         return packing
     links = {link: rate for link, rate in capacity.items() if link[0] < link[1]}
     weights = _weights(gpus, links, question.link_unit)
