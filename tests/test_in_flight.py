@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -254,3 +256,19 @@ def test_chunks_stay_small_where_larger_ones_take_longer(monkeypatch: pytest.Mon
     )
     assert usual.chunk < 2**22
     assert few < 1.05 * many
+
+
+def test_what_another_engine_said_is_not_kept_for_this_one(fake_engine: ModuleType) -> None:
+    """Chunks are those of the engine that simulates, whichever was asked before it in the same process."""
+    variant = load(
+        {
+            **{"name": "one", "topology": "Ring(4, rate=31GB/s)", "network": "flow"},
+            "workload": {"collective": "all-reduce", "size": "64MiB"},
+        }
+    )._study.variants[0]
+    before = completing.usual_chunks(variant)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "syncline._core", _core)
+        patch.setattr(syncline, "_core", _core)
+        assert _core is not fake_engine
+        assert completing.usual_chunks(variant) != before

@@ -5,6 +5,8 @@ prices of collectives, and chunks that follow the fabric.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import binding, cancelling, demand, in_flight, rank_order
@@ -67,7 +69,7 @@ def _chunks(variant: Variant, experiment: Experiment) -> list[str]:
 
     try:
         specified = described(experiment, variant.astra_text)
-        found = list(in_flight.few(specified, _core.asked, _glimpse))
+        found = list(in_flight.few(specified, _core.asked, _Glimpse(_core.attempt)))
     except (demand.DemandError, _core.SpecError):
         return []
     said = [str(few) if family is None else f"family {family}: {few}" for family, few in found]
@@ -98,24 +100,30 @@ def _completed(
             from syncline.software import pricing
 
             specified = pricing.completed(experiment, specified, _core.asked, _time)
-        glimpse = _glimpse if experiment.topology.npus <= in_flight.MOST_NPUS else None
+        glimpse = _Glimpse(_core.attempt) if experiment.topology.npus <= in_flight.MOST_NPUS else None
         found = list(in_flight.completed(specified, usual, _core.asked, glimpse))
     except _core.SpecError:
         pass  # which the run will be refused for, whatever is missing
     return specified, found
 
 
-def _glimpse(request: str) -> tuple[int, int] | None:
-    """Picoseconds of a described run and of its busiest link; nothing if it is costly or cannot be carried out."""
-    from syncline import _core
+@dataclass(frozen=True, slots=True)
+class _Glimpse:
+    """Tries runs out with an engine; answers that are kept are those of that engine."""
 
-    try:
-        seen = Attempt(**json.loads(_core.attempt(request, NO_LIMIT, GLIMPSE, cancelling.monitor(None))))
-    except (_core.SpecError, _core.SimulationError):
-        return None
-    except BaseException as error:
-        raise binding.defect(error, request) from None
-    return (seen.time_ps, seen.busiest_link_ps) if seen.ending == "complete" else None
+    attempt: Callable[..., str]
+
+    def __call__(self, request: str) -> tuple[int, int] | None:
+        """Picoseconds of a described run and of its busiest link; nothing if it is costly or cannot be carried out."""
+        from syncline import _core
+
+        try:
+            seen = Attempt(**json.loads(self.attempt(request, NO_LIMIT, GLIMPSE, cancelling.monitor(None))))
+        except (_core.SpecError, _core.SimulationError):
+            return None
+        except BaseException as error:
+            raise binding.defect(error, request) from None
+        return (seen.time_ps, seen.busiest_link_ps) if seen.ending == "complete" else None
 
 
 def _time(request: str) -> int:
