@@ -27,7 +27,6 @@ from syncline.schema.workloads import (
     ModelWorkload,
     PlacedJob,
     Training,
-    engine_text,
     kinds_of,
 )
 from syncline.strategies import training as divisions
@@ -339,4 +338,4 @@ def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None, n
         if workload.file.is_distributed:
             return models.recommender(model, npus, element, kernels)
         return models.chain(model, element, kernels)
-    return {"source": "astra-text", "text": engine_text(astra_text or "")}
+    return {"source": "astra-text", "text": astra_text or ""}

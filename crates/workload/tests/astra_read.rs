@@ -42,6 +42,7 @@ fn every_parallelism_is_read_with_its_options() {
         ("HYBRID_DATA_MODEL", Parallelism::HybridDataModel),
         ("HYBRID_MODEL_DATA", Parallelism::HybridModelData),
         ("HYBRID_DLRM 4", Parallelism::HybridDlrm { last_bottom: 4 }),
+        ("HYBRID_DLRM DLRM_LAST_BOTTOM_LAYER: 4", Parallelism::HybridDlrm { last_bottom: 4 }),
         ("HYBRID_DLRM_ENHANCED 0", Parallelism::HybridDlrmEnhanced { last_bottom: 0 }),
         ("HYBRID_TRANSFORMER model_parallel_NPU_group: 16", Parallelism::HybridTransformer { group: 16 }),
     ];
@@ -117,6 +118,8 @@ fn the_last_bottom_layer_is_followed_by_a_top_layer() {
         wrong(" -1", "last bottom layer", "-1", &index);
         wrong(" x", "last bottom layer", "x", &index);
         wrong(" 4294967296", "last bottom layer", "4294967296", &index);
+        wrong(" DLRM_LAST_BOTTOM_LAYER: x", "last bottom layer", "x", &index);
+        wrong(" DLRM_LAST_BOTTOM_LAYER:", "last bottom layer", "", &index);
         wrong(" 1 2", "option of the parallelism", "2", "nothing after last bottom layer");
         wrong(" 2", "last bottom layer", "2", "the index, from 0, of a layer before the last of the 3");
         let alone = file(&format!("{keyword} 0"), 1);

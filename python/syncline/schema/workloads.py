@@ -187,16 +187,6 @@ class TextFile(str):
         return file
 
 
-LAST_BOTTOM: Final = re.compile(r"\A(\s*HYBRID_DLRM(?:_ENHANCED)?[ \t]+)DLRM_LAST_BOTTOM_LAYER:[ \t]*")
-
-
-def engine_text(text: str) -> str:
-    """A text workload as the engine reads it: the last bottom layer of a DLRM as its number alone, without the keyword
-    that ASTRA-sim 1.0 looks for (`Workload::initialize_workload`).
-    """
-    return LAST_BOTTOM.sub(r"\1", text)
-
-
 def _text_file(value: object) -> str:
     if isinstance(value, Unread):
         raise said_elsewhere()

@@ -107,6 +107,8 @@ const GROUP: &str = "model_parallel_NPU_group";
 const CHECKPOINTS: &str = "checkpoints";
 const INITIATES: &str = "checkpoint_initiates";
 const LAST_BOTTOM: &str = "last bottom layer";
+/// What ASTRA-sim 1.0 has before that layer (`Workload::initialize_workload`); files without it are read as well.
+const LAST_BOTTOM_LABEL: &str = "DLRM_LAST_BOTTOM_LAYER:";
 const OPTION: &str = "option of the parallelism";
 
 impl Keyword {
@@ -205,9 +207,10 @@ impl<'w> Options<'_, 'w> {
     }
 
     fn last_bottom(mut self, keyword: Keyword) -> Option<u32> {
-        let (value, rest) = match self.words.split_first() {
+        let words = self.words.strip_prefix(&[LAST_BOTTOM_LABEL]).unwrap_or(self.words);
+        let (value, rest) = match words.split_first() {
             Some((value, rest)) => (*value, rest),
-            None => ("", self.words),
+            None => ("", words),
         };
         self.words = rest;
         let last_bottom = number(value);
