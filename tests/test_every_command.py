@@ -14,6 +14,7 @@ import typer
 import syncline
 from support import schemas
 from support.command import Ended
+from support.full_disk import largest_file
 from support.inputs import EXAMPLES
 from syncline import cli
 
@@ -75,6 +76,24 @@ def test_a_table_has_the_format_of_its_suffix(folder: Path, syncline_command: Co
     (folder / "notes.csv").write_text("mine\n")
     assert syncline_command("sweep", "short.sweep.yaml", "--out", "notes.csv").status == 2
     assert (folder / "notes.csv").read_text() == "mine\n"
+
+
+@pytest.mark.parametrize("command", ["export", "export-trace", "init", "topology show"])
+def test_a_full_disk_is_no_wrong_input(
+    syncline_command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("one.yaml").write_text("name: one\ntopology: Ring(4)\nworkload: {collective: all-reduce, size: 1MB}\n")
+    line, file = {
+        "export": (["all-reduce", "--algorithm", "ring", "--ranks", "4", "-o", "plan.json"], "plan.json"),
+        "export-trace": (["one.yaml", "--format", "chakra", "-o", "traces"], "traces/one.0.et"),
+        "init": (["mine"], "mine.yaml"),
+        "topology show": (["Ring(4)", "--svg", "ring.svg"], "ring.svg"),
+    }[command]
+    with largest_file(100):
+        ended = syncline_command(*command.split(), *line)
+    assert (ended.status, ended.err) == (1, f"{file}: cannot be written: File too large\n")
+    assert not Path(file).exists()
 
 
 @pytest.mark.parametrize(

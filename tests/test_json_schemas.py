@@ -94,6 +94,7 @@ DOCUMENTS: dict[str, list[str]] = {
         ),
         *("--algorithm", "direct"),
     ],
+    "collective, auto": ["collective", "all-to-all", "--size", "1MB", "--topology", "Ring(3)", "--algorithm", "auto"],
     "collective, trees": [
         *("collective", "all-reduce", "--size", "9MB", "--machine", "dgx1v", "--gpus", "0-2"),
         *("--algorithm", "packed-trees", "--slices", "miad", "--backend", "flow"),
@@ -123,6 +124,18 @@ def test_documents_of_options(
     assert ended.status == 0, ended.err
     command = what.partition(",")[0]
     assert not schemas.problems(schemas.BY_COMMAND[command], json.loads(ended.out))
+
+
+def test_documents_of_runs_say_what_auto_looked_at(syncline_command: Command, tmp_path: Path) -> None:
+    """Candidates that were simulated, stopped and refused; for all kinds of collectives and for one kind."""
+    text = "name: one\ntopology: Ring(2)\nworkload: {model: dlrm, batch: 1}\n"
+    (tmp_path / "auto.yaml").write_text(text + "collective: {algorithm: auto, algorithms: {all-to-all: auto}}\n")
+    written = json.loads(syncline_command("run", str(tmp_path / "auto.yaml"), "--json").out)
+    looked_at = written["runs"][0]["algorithm_choice"]["candidates"]
+    assert {"predicted_time_s", "longer_than_s", "refused", "kind"} <= {
+        key for candidate in looked_at for key in candidate
+    }
+    assert not schemas.problems("run", written)
 
 
 def test_plans(syncline_command: Command) -> None:

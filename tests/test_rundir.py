@@ -11,9 +11,12 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+import syncline
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
+from support.full_disk import largest_file
 from syncline import completing, facts
+from syncline.errors import NotWrittenError
 from syncline.report import html
 
 Command = Callable[..., Ended]
@@ -126,11 +129,44 @@ def test_a_crash_while_writing_leaves_no_half_written_file(
 
     monkeypatch.setattr(pq, "write_table", crash)
     ended = syncline_command("run", three, "--out", str(out), "--threads", "1")
-    assert (ended.status, ended.out) == (1, "")
-    assert "disk full" in ended.err
-    assert [p.name for p in out.iterdir() if p.is_dir()] == ["SMs"]
+    assert ended.status == 1
+    assert all(name in ended.out for name in ("SMs", "Engine", "Ideal")), "all were simulated"
+    assert ended.err.splitlines()[-1] == f"{out / 'Engine'}: cannot be written: disk full"
+    assert sorted(p.name for p in out.iterdir() if p.is_dir()) == ["Ideal", "SMs"]
     assert not list(out.glob("**/.incomplete-*"))
     assert json.loads((out / "manifest.json").read_text())["status"] == "partial"
+
+
+TABLES_BYTES = 200_000
+"""Tables are smaller, and the page of a run is larger."""
+ONE = "name: one\ntopology: Ring(4)\nworkload: {collective: all-reduce, size: 1MB}\n"
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_a_page_that_has_no_room_loses_no_results(
+    syncline_command: Command, tmp_path: Path, flags: tuple[str, ...]
+) -> None:
+    (tmp_path / "one.yaml").write_text(ONE)
+    out = tmp_path / "run"
+    with largest_file(TABLES_BYTES):
+        ended = syncline_command("run", str(tmp_path / "one.yaml"), "--out", str(out), *flags)
+    assert ended.status == 1
+    assert "bound" in ended.out if not flags else json.loads(ended.out)["status"] == "complete"
+    assert ended.err.splitlines()[-2:] == [
+        f"{out / 'report.html'}: cannot be written: File too large",
+        f"all numbers are in {out}: once it can be written, `syncline report {out}` makes the page",
+    ]
+    assert json.loads((out / "manifest.json").read_text())["status"] == "complete"
+    assert syncline_command("report", str(out)).status == 0
+    assert (out / "report.html").stat().st_size > TABLES_BYTES
+
+
+def test_in_python_a_run_that_has_no_room_comes_with_the_error(tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text(ONE)
+    with largest_file(TABLES_BYTES), pytest.raises(NotWrittenError, match="run/report") as raised:
+        syncline.run(tmp_path / "one.yaml", out=tmp_path / "run")
+    assert raised.value.run is not None
+    assert raised.value.run.finished == ["one"]
 
 
 def test_a_report_can_be_made_again(

@@ -414,7 +414,7 @@ def test_a_full_disk_loses_nothing(slow: Path, tmp_path: Path, whole: Path, room
     assert (
         f"{len(kept)} simulations are kept in {out}.journal; the same command with --resume goes on there" in complaint
     )
-    assert complaint.splitlines()[-1] == f"{written}: cannot be written or read: File too large"
+    assert complaint.splitlines()[-1] == f"{written}: cannot be written: File too large"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["slow.sweep.yaml", "t.parquet.journal"]
     assert 0 < len(kept) < SIMULATIONS or room == "of the table"
     resumed = start(slow, out, "--resume")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,3 +130,24 @@ def test_packaged_studies_are_folded() -> None:
     for name in ("ace/gnmt", "ace/dlrm", "ace/dlrm-optimised"):
         for preview in engine.check(load_file(*studies.find(name)).variants):
             assert preview.simulated_npus == 1
+
+
+MICRO_TEXT = "MICRO\n1\nconv1 -1 5 NONE 0 5 NONE 0 5 ALLREDUCE 1048576 5\n"
+
+
+def test_a_text_of_one_collective_has_the_time_of_that_collective(syncline_command: Command, tmp_path: Path) -> None:
+    """It has no passes with which a run could end, unless it is said that it ends with them."""
+    (tmp_path / "micro.txt").write_text(MICRO_TEXT)
+    file = tmp_path / "micro.yaml"
+    file.write_text("name: micro\ntopology: Ring(4)\nworkload: {astra_text: micro.txt}\n")
+
+    def document(*settings: str) -> Any:
+        ended = syncline_command("run", str(file), "--json", "-q", *(f"--set={setting}" for setting in settings))
+        assert ended.status == 0, ended.err
+        return json.loads(ended.out)
+
+    once, twice = (document(f"training.iterations={count}") for count in (1, 2))
+    assert "training.tail = drain (default)" in once["assumptions"]
+    assert once["runs"][0]["iteration_time_s"] == twice["runs"][0]["iteration_time_s"] > 0
+    stopped = document("training.iterations=1", "training.tail=stop")
+    assert stopped["runs"][0]["iteration_time_s"] == 0

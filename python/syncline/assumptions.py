@@ -19,6 +19,7 @@ from syncline.quantities import SIZE
 from syncline.schema import effect, programs
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
+    EXCHANGE,
     Collective,
     Experiment,
 )
@@ -102,6 +103,8 @@ def _of_one(variant: Variant) -> Iterator[str]:
         if section == "collective" and (found := list(_of_chunks(variant))):
             yield from found
             ignored |= {"chunk", "inflight"}
+        if section == "collective":
+            ignored |= {"algorithms"}
         yield from _defaults(section, value, dumped[section], given=given, ignored=ignored)
 
 
@@ -190,6 +193,11 @@ def _meant(variant: Variant) -> Iterator[str]:
         yield f"collective.algorithm = {variant.choice.chosen} (auto: {variant.choice.because})"
     if variant.tuning is not None:
         yield f"collective.slice = {variant.tuning.slice_bytes}B (miad: {variant.tuning.because})"
+    if collective.has_direct_exchanges and EXCHANGE in programs.kinds(experiment):
+        yield (
+            f"collective.algorithms.{EXCHANGE} = direct (default: through switches, NPUs that relay for others "
+            "only load the same links more often)"
+        )
     if experiment.lanes != collective.lanes:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:

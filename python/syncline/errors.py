@@ -7,10 +7,11 @@ who made five mistakes is told of five.
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from syncline.api.runs import Run
@@ -78,6 +79,18 @@ class CancelledError(Exception):
     def __init__(self, message: str = "this was cancelled", *, run: Run | None = None) -> None:
         super().__init__(message)
         self.run = run
+
+
+FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
+"""What writing fails with where the disk is at fault, and no input is wrong."""
+
+
+class NotWrittenError(OSError):
+    """Something could not be written: `filename` says what, and notes what is to be done. `run` has what was
+    simulated, if it was a run that could not be written.
+    """
+
+    run: Run | None = None
 
 
 class EngineDefectError(SimulationFailedError):

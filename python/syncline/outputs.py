@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from syncline import inputs
-from syncline.errors import InputError, command_line
+from syncline.errors import FULL, InputError, NotWrittenError, command_line
 
 HEAD_BYTES: Final = 8192
 """As much of a file as is looked at."""
@@ -130,7 +130,7 @@ def check_all(each: Iterable[tuple[Path, Kind]], flag: str = "--out") -> None:
 
 def write_into(folder: Path, files: Mapping[str, tuple[bytes, Kind]], flag: str = "--out") -> None:
     """Writes files by their names into a folder, which is made. Raises [`InputError`] before any is written if one of
-    them is not replaced; or where they cannot be written.
+    them is not replaced, or where they cannot be written; and [`NotWrittenError`] where the disk is full.
     """
     from syncline import rundir
 
@@ -144,7 +144,9 @@ def write_into(folder: Path, files: Mapping[str, tuple[bytes, Kind]], flag: str 
 
 
 def write(path: Path, content: str | bytes, kind: Kind, flag: str = "--out") -> None:
-    """Writes a file as a whole or not at all. Raises [`InputError`] where it is not replaced, or cannot be written."""
+    """Writes a file as a whole or not at all. Raises [`InputError`] where it is not replaced, or cannot be written; and
+    [`NotWrittenError`] where the disk is full.
+    """
     from syncline import rundir
 
     check(path, kind, flag)
@@ -154,8 +156,10 @@ def write(path: Path, content: str | bytes, kind: Kind, flag: str = "--out") -> 
         raise unwritten(path, error, flag) from None
 
 
-def unwritten(path: Path, error: OSError | ValueError, flag: str = "--out") -> InputError:
-    """Why a file could not be written."""
+def unwritten(path: Path, error: OSError | ValueError, flag: str = "--out") -> InputError | NotWrittenError:
+    """Why a file could not be written: an error of the input, unless the disk is full."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return NotWrittenError(error.errno, error.strerror, error.filename or str(path))
     reason = getattr(error, "strerror", None) or error
     return command_line(flag, str(path), f"this cannot be written: {reason}")
 

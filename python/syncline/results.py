@@ -263,7 +263,8 @@ def algorithm(variant: Variant) -> Document:
     experiment = variant.experiment
     named = [f"plan {plan.name}" for plan in experiment.collective.plan]
     if not experiment.is_all_planned:
-        named.append(experiment.collective.algorithm)
+        own = [] if experiment.followers else dict.fromkeys(experiment.collective.algorithms.values())
+        named += own or [experiment.collective.algorithm]
     found: Document = {"algorithm": ", ".join(named)}
     if variant.choice is not None:
         found["algorithm_choice"] = {
@@ -326,7 +327,9 @@ def network(experiment: Experiment, result: Result) -> Document:
     summary = result.summary
     totals = summary["network"]
     elsewhere = summary["endpoint"]["transit_bytes"] + summary["endpoint"]["sent_by_switches_bytes"]
-    per_npu = _per_npu(totals["injected_bytes"] - elsewhere, experiment.taking_part)
+    # What is under way when a run stops has been handed over, but NPUs have not sent all of it.
+    sent = totals["delivered_bytes" if experiment.tail == "stop" else "injected_bytes"]
+    per_npu = _per_npu(max(0, sent - elsewhere), experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate  # none of a single NPU

@@ -19,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +34,7 @@ import syncline
 from syncline import in_flight, inputs, parquet, studies
 from syncline.document import scalar
 from syncline.engine import Result
-from syncline.errors import InputError, Problem, shown
+from syncline.errors import FULL, InputError, NotWrittenError, Problem, shown
 from syncline.networks import captures
 from syncline.report import traces
 from syncline.results import Document, dumps
@@ -85,6 +86,8 @@ class RunDirectory:
         except UnicodeError:
             raise _refused(self.path, "the name is not legal text") from None
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise NotWrittenError(error.errno, error.strerror, str(self.path)) from None
             reason = error.strerror if isinstance(error, OSError) else error
             raise _refused(self.path, f"this directory cannot be used: {reason}") from None
         if not os.access(self.path, os.W_OK | os.X_OK):
@@ -96,12 +99,15 @@ class RunDirectory:
         return None if there is None or there == self.study.name else str(there)
 
     def add(self, variant: Variant, result: Result) -> None:
-        """Writes the tables and the trace of a finished variant."""
+        """Writes the tables and the trace of a finished variant. Raises [`NotWrittenError`] where it cannot."""
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self._prepare()
-        staging = Path(tempfile.mkdtemp(prefix=".incomplete-", dir=self.path))
+        try:
+            self._prepare()
+            staging = Path(tempfile.mkdtemp(prefix=".incomplete-", dir=self.path))
+        except OSError as error:
+            raise _not_written(error, self.path) from None
         try:
             tables = staging / "tables"
             tables.mkdir()
@@ -120,14 +126,16 @@ class RunDirectory:
             (staging / f"trace{self.trace}").write_bytes(trace)
             staging.chmod(0o755)
             staging.rename(self.path / variant.name)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(staging, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise _not_written(error, self.path / variant.name) from None
             raise
         self.finished.append(variant.name)
         self._write_manifest("partial")
 
     def close(self, document: Document, tables: Mapping[str, dict[str, pa.Table]]) -> None:
-        """Writes what is about the whole run."""
+        """Writes what is about the whole run. Raises [`NotWrittenError`] where that cannot be done."""
         from syncline.reasons import entries as explain
         from syncline.report import html
         from syncline.treegen import of_runs
@@ -136,8 +144,16 @@ class RunDirectory:
         write(self.path / "summary.json", dumps(document) + "\n")
         trees = of_runs.sections(variant for variant in self.study.variants if variant.name in tables)
         explained = explain.entries(document, tables, self.study.variants)
-        write(self.path / "report.html", html.build(document, dict(tables), self.command, trees, explained))
-        self._write_manifest(document["status"])
+        page = html.build(document, dict(tables), self.command, trees, explained)
+        is_whole = set(self.finished) >= set(tables)
+        self._write_manifest(document["status"] if is_whole else "partial")
+        try:
+            write(self.path / "report.html", page)
+        except NotWrittenError as error:
+            if is_whole:
+                again = shlex.join(["syncline", "report", str(self.path)])
+                error.add_note(f"all numbers are in {self.path}: once it can be written, `{again}` makes the page")
+            raise
 
     def leave(self) -> None:
         """Removes the directory if it was made for this run and nothing was written."""
@@ -181,7 +197,7 @@ class RunDirectory:
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Writes a file as a whole or not at all. Raises [`OSError`] with the file's own name."""
+    """Writes a file as a whole or not at all. Raises [`NotWrittenError`] with the file's own name."""
     try:
         handle, name = tempfile.mkstemp(prefix=".incomplete-", dir=path.parent)
         staged = Path(name)
@@ -194,7 +210,15 @@ def write(path: Path, content: str | bytes) -> None:
             staged.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None
+        raise _not_written(error, path) from None
+
+
+def _not_written(error: OSError, path: Path) -> NotWrittenError:
+    """The error with the name of what was to be written, in place of one of a file that is there for a moment only."""
+    if isinstance(error, NotWrittenError):
+        return error
+    reason = str(error) if error.errno is None else os.strerror(error.errno)
+    return NotWrittenError(error.errno, reason, str(path))
 
 
 def resolved(study: Study) -> dict[str, Any]:

@@ -195,7 +195,7 @@ def of_family(usual: Collective, own: dict[str, Any]) -> Collective:
         changes.setdefault("slices", None)
     if "slices" in changes:
         changes.setdefault("slice", None)
-    return usual.model_copy(update=changes)
+    return usual.changed(changes)
 
 
 def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:

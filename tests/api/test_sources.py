@@ -65,6 +65,10 @@ class TestMappings:
             ({"npu": {"sms": UserString("8")}}, "a value of the type UserString cannot be written in a file"),
             ({"description": "\ud800"}, "experiment: description: this is not legal text: half a character"),
             ({"output": {"trace_npus": [0, None]}}, "experiment: output.trace_npus.1"),
+            (
+                {"variants": [{"name": "x"}, {"name": "X"}]},
+                "experiment: variants.1.name: this name is already used, by variants.0.name",
+            ),
         ],
     )
     def test_what_no_file_could_say(self, changed: dict[Any, Any], said: str) -> None:

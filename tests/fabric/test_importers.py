@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
+import syncline
 from support.topologies import CLOUD_XML, PLAIN, dgx1_matrix, dgx1_xml, full, matrix, nvswitch_xml
 from syncline.errors import InputError
 from syncline.fabric import files, notation
@@ -262,6 +263,23 @@ class TestEdges:
             (2, 1, 50 * GB, 1_000_000, "NVLink", 2),
         ]
         assert (graph.link_unit, graph.assumptions, graph.warnings) == (47 * GB, (), ())
+
+    @pytest.mark.parametrize(
+        ("kind", "pairs", "seconds"),
+        [("switch", ["AS", "BS", "CS"], 320e6 / 20e9), ("npu", ["AB", "AC", "AS", "BC", "BS", "CS"], 120e6 / 10e9)],
+    )
+    def test_parallel_links_to_a_switch_carry_messages_together(
+        self, kind: str, pairs: list[str], seconds: float, tmp_path: Path
+    ) -> None:
+        """As those of `Switch(3, links=2)` do; of those between two NPUs a message takes one."""
+        file = tmp_path / "t.yaml"
+        links = "".join(f"  - {{from: {pair[0]}, to: {pair[1]}}}\n" for pair in pairs)
+        file.write_text(
+            f"nodes: [A, B, C, {{name: S, kind: {kind}}}]\n"
+            f"defaults: {{rate: 10GB/s, latency: 1us, links: 2}}\nlinks:\n{links}"
+        )
+        found = syncline.collective("all-gather", "480MB", topology_file=file, algorithm="direct", backend="flow")
+        assert found.time_s == pytest.approx(seconds, rel=1e-3)
 
     def test_directed_links_lead_one_way(self) -> None:
         graph = read(EDGES + "directed: true\nname: half\n")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import pytest
+from matplotlib.text import Text
 
-from support.figures import MIB, file_of, shown, space
+from support.figures import MIB, file_of, rows, shown, space
 from syncline.cli import tables
 from syncline.errors import InputError
 from syncline.figures import directions, draw, values
@@ -60,6 +63,25 @@ def test_relative_values_are_of_the_row_that_differs_in_these_columns_only(tmp_p
         for base in ("b1", "b3")
         for sram in (MIB, 4 * MIB)
     }
+
+
+@pytest.mark.parametrize(
+    ("panel", "message"),
+    [
+        ("x: base, y: zero_s, relative_to: {variant: Fast}", r"0\.relative_to: zero_s is 0 there"),
+        ("x: base, y: iteration_time_s, relative_to: {variant: None}", r"0\.relative_to: no simulation that succeeded"),
+        ("x: base, y: iteration_time_s, where: {variant: None}", r"0\.where: no simulation that succeeded has these"),
+        ("x: base, y: none_s, where: {variant: Fast}", r"0\.y: no simulation that is shown has a value of this"),
+        ("x: none_s, y: zero_s, where: {variant: Fast}", r"0\.x: no simulation that is shown has a value of this"),
+    ],
+)
+def test_a_panel_that_shows_nothing_says_why(tmp_path: Path, panel: str, message: str) -> None:
+    file = file_of(tmp_path, f"kind: bars, mean: true, {panel}")
+    found = table.of_rows(
+        [{**row, "none_s": 1.0 if row["variant"] == "Slow" else None} for row in rows()], ("base", "variant")
+    )
+    with pytest.raises(InputError, match=message):
+        values.of(file, 0, _first(file), [found])
 
 
 def test_means_are_asked_for(tmp_path: Path) -> None:
@@ -202,6 +224,23 @@ def test_axes_may_be_logarithmic(tmp_path: Path, kind: str) -> None:
         file = file_of(tmp_path, f"{panel}, log: true")
         _, (axes,) = draw.drawing(file.figure, shown(file))
         assert (axes.get_yscale(), axes.get_xscale()) == ("linear", "log")
+
+
+@pytest.mark.parametrize("numbers", [(40, 80), (80,), (558, 579), (1, 1000), (0.003, 5e6)])
+def test_ticks_of_points_are_numbers_that_do_not_overlap(tmp_path: Path, numbers: tuple[float, ...]) -> None:
+    rows = [{"status": "done", "n": n, "m": n, "value": n} for n in numbers]
+    file = file_of(tmp_path, "kind: scatter, x: n, y: value, each: [m], log: true, log_y: true")
+    panel = values.of(file, 0, _first(file), [table.of_rows(rows, ("n",))])
+    with mpl.rc_context(draw.STYLE):
+        figure, (axes,) = draw.drawing(file.figure, [panel])
+        figure.canvas.draw()
+    for place, (axis, end) in enumerate([(axes.xaxis, "x"), (axes.yaxis, "y")]):
+        low, high = axis.get_view_interval()
+        texts = [t for t in axis.get_ticklabels(which="both") if low <= t.get_position()[place] <= high]
+        seen = [text for text in texts if text.get_text()]
+        assert len([float(text.get_text()) for text in seen]) > 1
+        boxes = sorted((getattr(box, f"{end}0"), getattr(box, f"{end}1")) for box in map(Text.get_window_extent, seen))
+        assert all(one[1] < other[0] for one, other in itertools.pairwise(boxes))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import syncline
 from support import wire
 from support.command import Ended
 
@@ -183,6 +184,30 @@ def test_the_last_bottom_layer_has_a_keyword_or_none(parallelism: str, syncline_
     assert (alone.status, named.status, named.out) == (0, 0, alone.out)
     wrong = run("DLRM_LAST_BOTTOM_LAYER: x")
     assert "w.txt:1: last bottom layer: this is not a legal last bottom layer\n    given: x\n" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("head", "layers", "said"),
+    [
+        ("HYBRID_CUSTOMIZED", ["a -1 1 ALLGATHER 8 1 NONE 0 1 NONE 0 1 DATA"], "the forward ALLGATHER of layer a"),
+        ("HYBRID_CUSTOMIZED", ["a -1 1 ALLGATHER 8 1 NONE 0 1 NONE 0 1 MODEL"], None),
+        ("MODEL", ["a -1 1 ALLGATHER 8 1 ALLREDUCE 8 1 ALLREDUCE 8 1"], "the weight-gradient ALLREDUCE of layer a"),
+        ("MODEL", ["a -1 1 ALLGATHER 8 1 ALLREDUCE 8 1 ALLREDUCE 0 1"], None),
+        ("HYBRID_DATA_MODEL", ["a -1 1 ALLGATHER 8 1 ALLREDUCE 8 1 ALLREDUCE 8 1"], None),
+        (
+            "HYBRID_DLRM 1",
+            ["t -1 1 ALLTOALL 8 1 ALLTOALL 8 1 NONE 0 1", *(f"{n} -1 1 ALLGATHER 8 1 NONE 0 1 NONE 0 1" for n in "bc")],
+            "the forward ALLGATHER of layer b and 1 more",
+        ),
+    ],
+)
+def test_what_the_format_leaves_out_is_told_of(head: str, layers: list[str], said: str | None, tmp_path: Path) -> None:
+    """ASTRA-sim 1.0 communicates along no dimension there."""
+    text = "\n".join([head, str(len(layers)), *layers, ""])
+    (tmp_path / "w.txt").write_text(text)
+    (tmp_path / "e.yaml").write_text("name: e\ntopology: Ring(4)\nworkload: {astra_text: w.txt}\n")
+    found = [w for w in syncline.check(tmp_path / "e.yaml").document["warnings"] if "leaves out" in w]
+    assert [w.partition(" leaves out ")[2].partition(":")[0] for w in found] == ([] if said is None else [said])
 
 
 @pytest.mark.parametrize("kinds", [["all-reduce"], ["all-to-all"], ["all-reduce", "all-to-all"], []])

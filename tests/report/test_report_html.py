@@ -109,6 +109,17 @@ def test_a_tie_is_called_a_tie() -> None:
     assert headline(read({"runs": runs}, {})) == ("A and B are equally fast with 1.000 ms per iteration.")
 
 
+def test_nothing_is_called_faster_than_a_bound_that_is_the_baseline() -> None:
+    times = {"Ideal": 1.438e-3, "SMs": 1.9e-3, "Engine": 1.578e-3}
+    runs = [{"name": name, "iteration_time_s": time, "iterations": 2} for name, time in times.items()]
+    assert headline(read({"baseline": "Ideal", "runs": runs}, {})) == (
+        "Engine comes closest to the baseline Ideal with 1.578 ms per iteration against 1.438 ms; "
+        "it reaches 91.1 % of the performance of Ideal."
+    )
+    runs[0]["iteration_time_s"] = 1.6e-3
+    assert "Engine is the fastest" in headline(read({"baseline": "Ideal", "runs": runs}, {}))
+
+
 def test_a_single_collective_without_layers(make_table: Any) -> None:
     document = {"status": "complete", "time_s": 1.5e-3, "size_bytes": 64e6, "name": "all-reduce"}
     tables = {

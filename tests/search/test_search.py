@@ -233,6 +233,15 @@ def test_what_is_no_search(written: Callable[[str], Path], syncline_command: Com
     assert "workload" in syncline_command("search", str(path)).err
 
 
+@pytest.mark.parametrize("command", ["run", "check", "fit"])
+def test_other_commands_say_what_the_section_is_for(
+    command: str, written: Callable[[str], Path], syncline_command: Command
+) -> None:
+    ended = syncline_command(command, str(written(FEW)))
+    assert ended.status == 2
+    assert "search: this section belongs to a search file, which `syncline search` reads" in ended.err
+
+
 def test_files_follow_the_schema(written: Callable[[str], Path], syncline_command: Command) -> None:
     schema = json.loads(syncline_command("schema", "search").out)
     validator = jsonschema.Draft202012Validator(schema)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import syncline
 from syncline.errors import InputError
 from syncline.fabric import allocation, notation
 from syncline.fabric.machines import MACHINES
@@ -280,6 +281,37 @@ class TestPrinting:
 def test_kinds_without_a_table_are_named() -> None:
     measured = {measurements.packaged(name).kind for name in measurements.names()}
     assert set(wire.KINDS) - measured == model.UNMEASURED
+
+
+class TestExchangesBetweenNodes:
+    """All-to-alls over several nodes, of which there is no measured table."""
+
+    @pytest.mark.parametrize("machine", ["dgx-a100", "dgx-h100"])
+    @pytest.mark.parametrize("kind", ["all-to-all", "gather", "scatter"])
+    def test_latencies_of_messages_to_several_nodes_overlap(self, machine: str, kind: str) -> None:
+        def empty(nodes: int, of: str = kind) -> float:
+            return model.open_model(platform(f"{machine}(nodes={nodes})"), kind=of).time(0)
+
+        constants = model.open_model(platform(f"{machine}(nodes=2)")).software.constants
+        step = tuning.NETWORK_STEPS[wire.RING]["Simple"] * constants.network_latency_scale
+        assert empty(1) <= empty(2) < empty(1) + step + 8 * tuning.POSTING
+        assert empty(8) - empty(3) == pytest.approx(5 * 8 * tuning.POSTING)
+        assert empty(8) < 3 * empty(8, "all-gather")
+
+    def test_within_a_node_gpus_send_one_after_the_other(self) -> None:
+        constants = model.open_model(platform("dgx-a100")).software.constants
+        found = model.open_model(platform("dgx-a100"), kind="all-to-all").time(0)
+        steps = 7 * tuning.NVLINK_STEPS[wire.RING]["Simple"]
+        assert found == pytest.approx(constants.launch + constants.base_simple + steps)
+
+    def test_it_is_said_that_they_were_not_measured(self) -> None:
+        several = syncline.bench("all-to-all", machine="dgx-h100(nodes=2)", sizes="1MiB").document
+        assert any("a CPU posts one in 1us" in text for text in several["assumptions"])
+        said = "all-to-all over several nodes was not compared with any measured table"
+        assert said in several["warnings"]
+        one = syncline.bench("all-to-all", machine="dgx-h100", sizes="1MiB").document
+        assert said not in one["warnings"]
+        assert len(one["assumptions"]) == 1
 
 
 def test_one_gpu_only_launches() -> None:

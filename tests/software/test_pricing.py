@@ -56,6 +56,13 @@ def test_so_it_does_where_links_are_not_shared(machine: str, kind: str) -> None:
     assert simulated(machine, kind, 24_000_000, network="analytical") == pytest.approx(expected, rel=AGREE)
 
 
+@pytest.mark.parametrize("machine", ["dgx-a100(nodes=3)", "dgx-h100(nodes=2)", "dgx-h100(nodes=3)"])
+def test_exchanges_between_servers_do_not_wait_for_each_other(machine: str) -> None:
+    for size in (MIB, 64 * MIB):
+        expected = predicted(machine, "all-to-all", size)
+        assert simulated(machine, "all-to-all", size) == pytest.approx(expected, rel=AGREE), size
+
+
 @pytest.mark.parametrize("backend", ["analytical", "flow"])
 @pytest.mark.parametrize(
     ("machine", "gpus", "kind", "algorithm"),

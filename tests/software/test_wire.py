@@ -83,7 +83,13 @@ class TestDirect:
         found = wire.direct(16, 2, 1_600)
         assert found.nvlink_bytes == 700
         assert found.nic_bytes == 8 * 800
-        assert found.steps_intra + found.steps_inter == 15
+        assert (found.steps_intra, found.steps_inter, found.posted) == (7, 1, 8)
+
+    def test_more_nodes_are_more_messages_but_no_more_steps(self) -> None:
+        """NCCL's sends and receives of a group are under way at once."""
+        for found in (wire.direct(64, 8, 64), wire.rooted(64, 8, 8, 64)):
+            assert (found.steps_intra, found.steps_inter, found.posted) == (7, 1, 56)
+        assert wire.direct(8, 1, 64).posted == wire.direct(8, 1, 64).steps_inter == 0
 
     def test_send_and_receive_leave_a_node_through_one_nic(self) -> None:
         assert wire.sendrecv(2, 8, 1_000).nic_bytes == 8_000

@@ -16,11 +16,19 @@ use crate::wait_text;
 use syncline_core::{Books, Bytes, Key, NodeId, PortId, Ps, Rate, Resolution, Schedule, Wait};
 use syncline_topology::Fabric;
 
-/// Where a message arrives; known once all its bytes are there.
+/// Where a message arrives, and when it leaves; known once all its bytes are there.
 #[derive(Clone, Copy, Debug)]
 struct End {
     node: NodeId,
     port: PortId,
+    start: Ps,
+}
+
+impl End {
+    /// Nothing is known yet of a message of this node.
+    const fn unknown(src: NodeId) -> End {
+        End { node: src, port: PortId(0), start: Ps::ZERO }
+    }
 }
 
 /// What happens to a message.
@@ -95,7 +103,7 @@ impl<F: Fabric> Analytical<F> {
             self.usage.add(number, len, 1, start, start + serialisation);
             (at, arrives_by) = self.fabric.next(at, port);
         }
-        self.messages[id].way = End { node: at, port: arrives_by };
+        self.messages[id].way = End { node: at, port: arrives_by, start };
         let time = start + bottleneck.time(len) + latency;
         let local = u32::from(arrives_by.0);
         match route {
@@ -117,7 +125,7 @@ impl<F: Fabric> Analytical<F> {
     /// A message that was sent at `sent` and may not be alone will be complete at `time`.
     fn expect(&mut self, time: Ps, sent: Ps, id: MsgId, q: &mut impl Schedule<Event>) {
         const ROUTED: u32 = 1 << 16; // after messages that came over the last link alone
-        let InFlight { message: Message { src, len, tag, .. }, way: End { node: dst, port: dst_port }, .. } =
+        let InFlight { message: Message { src, len, tag, .. }, way: End { node: dst, port: dst_port, .. }, .. } =
             self.messages[id];
         let arrivals = self.arrivals.get_or_insert_with(|| Arrivals::new(self.fabric.links(), self.fabric.nodes()));
         self.sent.resize(self.fabric.nodes() as usize, 0);
@@ -134,7 +142,7 @@ impl<F: Fabric> Analytical<F> {
 
     /// A message is complete.
     fn arrived(&mut self, now: Ps, id: MsgId, out: &mut Vec<NetOut>) {
-        let InFlight { message: Message { len, tag, .. }, way: End { node: at, port }, .. } = self.messages[id];
+        let InFlight { message: Message { len, tag, .. }, way: End { node: at, port, .. }, .. } = self.messages[id];
         self.books.delivered += len.0;
         self.messages.remove(id);
         let segment = Segment { len, t0: now, gap: Ps::ZERO, packets: 1 };
@@ -146,7 +154,7 @@ impl<F: Fabric> Network for Analytical<F> {
     type Event = Event;
 
     fn open(&mut self, message: Message) -> MsgId {
-        self.messages.add(message, End { node: message.src, port: PortId(0) })
+        self.messages.add(message, End::unknown(message.src))
     }
 
     fn feed<Q: Schedule<Event>>(&mut self, now: Ps, id: MsgId, len: Bytes, q: &mut Q) {
@@ -156,7 +164,7 @@ impl<F: Fabric> Network for Analytical<F> {
     }
 
     fn send<Q: Schedule<Event>>(&mut self, now: Ps, message: Message, q: &mut Q) {
-        let id = self.messages.add_complete(message, End { node: message.src, port: PortId(0) });
+        let id = self.messages.add_complete(message, End::unknown(message.src));
         self.launch(now, id, q);
     }
 
@@ -191,6 +199,20 @@ impl<F: Fabric> Network for Analytical<F> {
 
     fn further_work(&self) -> u64 {
         self.crossed / LINKS_OF_AN_EVENT
+    }
+
+    fn finish(&mut self, now: Ps) {
+        for &InFlight { message: Message { src, route, len, .. }, way: End { start, .. }, .. } in self.messages.fed() {
+            self.path.clear();
+            route.append(&self.fabric, src, &mut self.path);
+            let mut at = src;
+            for &port in &self.path {
+                let link = self.fabric.first_link(at) + u32::from(port.0);
+                let to = start + self.fabric.link(at, port).rate.time(len);
+                self.usage.cut(link, len, start, to, now);
+                (at, _) = self.fabric.next(at, port);
+            }
+        }
     }
 
     fn usage(&self) -> &LinkUsage {

@@ -76,6 +76,11 @@ impl<T> Messages<T> {
         self.0.remove(id);
     }
 
+    /// Messages that have all their bytes and have not arrived.
+    pub fn fed(&self) -> impl Iterator<Item = &InFlight<T>> {
+        self.0.iter().filter(|flight| !flight.open)
+    }
+
     /// Messages that lack bytes from their sender.
     pub fn unfed(&self) -> impl Iterator<Item = &InFlight<T>> {
         self.0.iter().filter(|flight| flight.open)

@@ -59,6 +59,16 @@ impl LinkUsage {
         self.add(link, Bytes(busy.bytes), busy.frames, Ps(busy.from), Ps(to.max(busy.from)));
     }
 
+    /// The same of a link that is busy until `to`, where the run ends at `end`: what would leave after that has not been
+    /// carried.
+    pub(crate) fn add_frames_until(&mut self, link: u32, busy: Busy, to: u64, end: Ps) {
+        self.add_frames(link, busy, to.min(end.0));
+        let late = to.saturating_sub(end.0.max(busy.from));
+        if late > 0 {
+            self.take_back(link, share(Bytes(busy.bytes), late, to - busy.from));
+        }
+    }
+
     /// A link will carry a message of `len` bytes; [`LinkUsage::add_busy`] says when.
     #[inline]
     pub fn add_message(&mut self, link: u32, len: Bytes) {
@@ -69,6 +79,17 @@ impl LinkUsage {
     /// So much of what [`LinkUsage::add_message`] was told of has not been carried.
     pub(crate) fn take_back(&mut self, link: u32, len: Bytes) {
         self.bytes[link as usize] -= len.0;
+    }
+
+    /// The run ends at `end`: of what [`LinkUsage::add`] was told of, `len` bytes from `from` to `to`, the rest has not
+    /// been carried. Bytes leave evenly.
+    pub(crate) fn cut(&mut self, link: u32, len: Bytes, from: Ps, to: Ps, end: Ps) {
+        let late = to.0.saturating_sub(end.max(from).0);
+        if late > 0 {
+            self.take_back(link, share(len, late, (to - from).0));
+            let busy = &mut self.busy[link as usize];
+            *busy = busy.saturating_sub(late);
+        }
     }
 
     /// A link was busy for `busy` of the time from `from` to `to`, evenly.
@@ -127,4 +148,9 @@ impl LinkUsage {
     pub fn windows(&self) -> &[Windows] {
         &self.windows
     }
+}
+
+/// `part / whole` of `len`, rounded down.
+fn share(len: Bytes, part: u64, whole: u64) -> Bytes {
+    Bytes((u128::from(len.0) * u128::from(part) / u128::from(whole)) as u64)
 }

@@ -142,7 +142,8 @@ syncline_core::record! {
     /// Totals of the network.
     #[derive(Clone, Debug, Default, Serialize)]
     pub struct NetworkSummary {
-        /// Payload on all links, counted once for each link that it crosses.
+        /// Payload on all links, counted once for each link that it crosses, on the backend ethernet with headers and
+        /// acknowledgements.
         pub link_bytes: u128 as Bytes,
         /// Payload that NPUs, and switches that reduce and copy, put into the network; what endpoints forward is included.
         pub injected_bytes: u64 as Bytes,

@@ -340,7 +340,7 @@ impl Graph {
                 return path.truncate(from);
             };
             let equal = || links().filter(|(_, link)| cost(link) == best);
-            let (port, link) = equal().nth(choices.next(equal().count())).expect("one of them is the best");
+            let (port, link) = equal().nth(choices.next(equal().count(), || false)).expect("one of them is the best");
             path.push(PortId(port));
             at = link.to;
         }
@@ -356,7 +356,7 @@ impl Graph {
             let cost = |link: &GraphLink| self.cost_with(link, (0, 0));
             let Some(best) = links().map(|(_, link)| cost(link)).min() else { return path.truncate(from) };
             let equal = || links().filter(|(_, link)| cost(link) == best);
-            let (port, _) = equal().nth(choices.next(equal().count())).expect("one of them is the best");
+            let (port, _) = equal().nth(choices.next(equal().count(), || false)).expect("one of them is the best");
             path.push(PortId(port));
             at = next;
         }
@@ -450,7 +450,8 @@ impl Fabric for Graph {
         let (mut at, mut down) = (src, false);
         while at != dst {
             let onward = self.onward(at, down, dst);
-            let preferred = choices.next(onward.clone().count());
+            let meet_near = || self.meet_near(onward.clone(), down, dst);
+            let preferred = choices.next(onward.clone().count(), meet_near);
             let mut in_turn = onward.clone().skip(preferred).chain(onward.take(preferred));
             let chosen = in_turn.find(|(_, link)| {
                 let behind = if number == 0 || link.to == dst {
@@ -539,6 +540,21 @@ mod tests {
     fn flows_spread_over_parallel_links() {
         let g = graph(4, 2, &[(0, 4), (0, 5), (1, 4), (1, 5), (2, 4), (2, 5), (3, 4), (3, 5)]).unwrap();
         assert_ne!(way(&g, 0, 2)[1], way(&g, 1, 2)[1]);
+    }
+
+    /// Three servers of two PCIe switches, each with two NPUs and two NICs; NICs of the same place share a leaf.
+    #[test]
+    fn every_npu_sends_and_receives_by_a_nic_of_its_own() {
+        let (pcie, nic, leaf, spine) = (|npu: u32| 12 + npu / 2, |npu: u32| 18 + npu, |nic: u32| 30 + nic % 4, 34);
+        let of_npu = |npu: u32| [(npu, pcie(npu)), (pcie(npu), nic(npu)), (nic(npu), leaf(npu))];
+        let pairs: Vec<_> = (0..12).flat_map(of_npu).chain((30..34).map(|leaf| (leaf, spine))).collect();
+        let g = graph(12, 23, &pairs).unwrap();
+        for src in 0..12 {
+            for dst in (0..12).filter(|dst| dst / 4 != src / 4 && dst % 4 / 2 != src % 4 / 2) {
+                let expected = [src, pcie(src), nic(src), leaf(src), spine, leaf(dst), nic(dst), pcie(dst), dst];
+                assert_eq!(way(&g, src, dst), expected);
+            }
+        }
     }
 
     /// Two NPUs with a direct link of one class, and two switches in a row between them by links of other classes.

@@ -8,8 +8,10 @@ use syncline_core::NodeId;
 /// The rule of a graph.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Routing {
-    /// Near the source the choice depends on the source, so that every GPU has a network card of its own where there are
-    /// enough; further on it depends on source and destination, so that flows spread over spines.
+    /// Near the source the choice depends on the source and near the destination on the destination, so that every GPU has
+    /// a network card of its own for what it sends and for what it receives, where there are enough; between them it depends
+    /// on both, so that flows spread over spines. Ways part near the source within two hops of it, and near the destination
+    /// where they meet no more than one hop before it.
     #[default]
     BySource,
     /// The number of the destination, digit by digit: where the ways part for the first time into `m`, it is the number modulo
@@ -58,12 +60,14 @@ pub(crate) struct Choices {
 }
 
 impl Choices {
-    /// Which of `ways` links the next hop takes.
-    pub(crate) fn next(&mut self, ways: usize) -> usize {
+    /// Which of `ways` links the next hop takes; `meet_near` says whether the ways over them meet near the destination.
+    pub(crate) fn next(&mut self, ways: usize, meet_near: impl FnOnce() -> bool) -> usize {
         let ways = ways.max(1) as u32;
         self.hops += 1;
         let number = match self.routing {
+            Routing::BySource if ways == 1 => 0,
             Routing::BySource if self.hops <= 2 => self.src.0,
+            Routing::BySource if meet_near() => self.dst.0,
             Routing::BySource => scattered(self.src, self.dst),
             Routing::InGroups { size, .. } if self.src.0 / size == self.dst.0 / size => {
                 self.src.0 % size + self.dst.0 % size

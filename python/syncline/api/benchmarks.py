@@ -178,10 +178,13 @@ def _document(model: Model, small_size_time: float | None, seed: int) -> Documen
     from syncline import results
     from syncline.fabric import allocation
     from syncline.software import printing
+    from syncline.software.model import extrapolated
 
     platform = model.platform
     document = results.document([], seed=seed, status="complete", warnings=_warnings(model))
     document["assumptions"] = model.software.assumptions()
+    if not model.is_measured:
+        document["assumptions"] += extrapolated([model.kind], platform.nodes)
     document["fidelity"] = {"backend": "software model", "folded": False, "transfer": "closed form"}
     document["collective"] = model.kind
     document["program"] = printing.PROGRAMS[model.kind]
@@ -227,6 +230,8 @@ def _warnings(model: Model) -> list[str]:
         found.append("what goes directly between GPUs of a hybrid cube mesh was not compared with any measured table")
     if model.kind in UNMEASURED:
         found.append(f"{model.kind} was not compared with any measured table")
+    elif model.kind == "all-to-all" and platform.nodes > 1 and not model.is_measured:
+        found.append("all-to-all over several nodes was not compared with any measured table")
     return found
 
 

@@ -18,7 +18,7 @@ from syncline.api.arguments import ARGUMENTS, Settings, Spelling
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.tables import Table
-from syncline.errors import CancelledError, InputError, one_of
+from syncline.errors import FULL, CancelledError, InputError, NotWrittenError, one_of
 from syncline.report.escape import html_text
 
 if TYPE_CHECKING:
@@ -175,6 +175,8 @@ class Work:
         except FileExistsError:
             return "this is not a directory"
         except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise NotWrittenError(error.errno, error.strerror, str(self.out)) from None
             reason = error.strerror if isinstance(error, OSError) else error
             return f"this directory cannot be made: {reason}"
         return None if os.access(self.out, os.W_OK | os.X_OK) else "this directory cannot be written to"

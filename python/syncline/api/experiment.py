@@ -194,7 +194,9 @@ class Collective(TypedDict, total=False):
         ],
     ]
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
-    fastest one for that kind.
+    fastest one for that kind. Where neither this nor `algorithm` or `per_dimension` says how all-to-alls are
+    carried out, they are `direct` on machines, networks and topology files whose NPUs are joined by switches
+    alone.
     """
     plan: str | Sequence[str] | None
     """Files with plans, which take the place of algorithms: each for the kind of collectives that it implements. A
@@ -944,7 +946,8 @@ class Training(TypedDict, total=False):
     tail: Literal["stop", "drain"] | None
     """What happens to what is in flight when back-propagation ends for the last time: `stop` ends the run, `drain`
     waits for it, and weights are updated by it; by default a run stops, but graphs of files and models with
-    `workload.global_batch` are run to their last node.
+    `workload.global_batch` are run to their last node, and text workloads with `MICRO`, which have no passes,
+    to the end of their collective.
     """
     update: bool
     """Whether weight updates cost compute time: those of stochastic gradient descent with momentum, or of the

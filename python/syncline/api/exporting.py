@@ -328,10 +328,11 @@ def _name(variant: Variant) -> str:
     from syncline.schema.workloads import kinds_of
 
     experiment = variant.experiment
-    algorithm = experiment.collective.algorithm
+    (kind,) = kinds_of(experiment.workload)
+    algorithm = experiment.collective.algorithm_of(kind)
     is_line = algorithm in FLAT or len(experiment.grid) == 1
     shape = [experiment.ranks] if is_line else experiment.grid
-    return f"{algorithm} {kinds_of(experiment.workload)[0]} {'x'.join(str(size) for size in shape)}"
+    return f"{algorithm} {kind} {'x'.join(str(size) for size in shape)}"
 
 
 def _sliced(variant: Variant, asked: Asked) -> tuple[Variant, list[str]]:

@@ -7,13 +7,16 @@ to be known before something begins (`warn`).
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 from syncline import cancelling, choice, comparison, completing, engine, estimate, ideal_bound, memory, results, runner
 from syncline.api.arguments import Settings
 from syncline.engine import Prepared
+from syncline.errors import NotWrittenError
 from syncline.estimate import Estimate
+from syncline.importers import text_passes
 from syncline.networks import background, captures
 from syncline.preview import Preview
 from syncline.results import Document
@@ -64,6 +67,8 @@ class Finished:
     """The document of `run --json`."""
     directory: RunDirectory | None
     """Where it was written."""
+    unwritten: NotWrittenError | None = None
+    """What could not be written of it, if anything."""
 
 
 def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
@@ -81,16 +86,20 @@ def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
     return Looked(replace(study, warnings=(*study.warnings, *too_large)), tuple(looks))
 
 
-def _with_slow_links(study: Study) -> Study:
-    """The study with a warning for every variant whose settings make links look slower than they are."""
+def _with_warnings(study: Study) -> Study:
+    """The study with a warning for every variant whose settings make links look slower than they are, or whose text
+    workload has collectives that ASTRA-sim 1.0 leaves out.
+    """
     slow = [f"{variant.name}: {said}" for variant in study.variants for said in completing.slow_links(variant)]
-    return replace(study, warnings=(*study.warnings, *slow))
+    texts = [(v.name, text_passes.left_out(v.astra_text)) for v in study.variants if v.astra_text is not None]
+    more = [f"{name}: {said}" for name, said in texts if said is not None]
+    return replace(study, warnings=(*study.warnings, *slow, *more))
 
 
 def check(read: Read, settings: Settings, watch: Watch | None = None) -> Checked:
     """What running a study will take. Raises [`InputError`] with everything that is wrong with it."""
     looked = look(read, settings, watch)
-    study = _with_slow_links(looked.study)
+    study = _with_warnings(looked.study)
     named = [(variant, preview) for variant, (preview, _) in zip(study.variants, looked.looks, strict=True)]
     estimates = [(v.name, each) for v, each in zip(study.variants, looked.estimates(), strict=True)]
     warnings = [*study.warnings, *(f"{v.name}: {warning}" for v, preview in named for warning in preview.warnings)]
@@ -113,7 +122,7 @@ def run(
 
     On an interrupt (`KeyboardInterrupt`) it returns what is finished by then, which is written like everything else.
     Raises [`InputError`] with everything that is wrong with the study, its directory included. A simulation that fails
-    is among the outcomes.
+    is among the outcomes, and so are those that cannot be written, of which the first error is kept.
     """
     looked = look(read, settings, watch)
     directory = None if to is None else to(looked.study)
@@ -123,7 +132,7 @@ def run(
             mine = looked.study.name
             warn(f"{directory.path} has results of the experiment {other}, which are replaced by those of {mine}")
     try:
-        study = _with_slow_links(looked.study)
+        study = _with_warnings(looked.study)
     except BaseException:  # an interrupt, say
         if directory is not None:
             directory.leave()
@@ -136,10 +145,11 @@ def run(
     threads = memory.at_once(settings.threads, (each.memory_bytes for each in expected), settings.memory_limit)
     began = time.monotonic()
     prepared = [kept for _, kept in looked.looks]
+    saver = _Saver(directory)
     outcomes = runner.run_all(
         study.variants,
         threads,
-        _saver(directory),
+        saver.save,
         steady=True,
         prepared=prepared,
         watch=watch,
@@ -149,17 +159,37 @@ def run(
     if directory is not None and outcomes.refused and not outcomes.results:
         directory.leave()
     elif directory is not None:
-        directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
+        saver.close(document, outcomes)
     outcomes.raise_if_refused()
-    return Finished(study, outcomes, document, directory)
+    return Finished(study, outcomes, document, directory, saver.unwritten)
 
 
-def _saver(directory: RunDirectory | None) -> Callable[[Outcome], None]:
-    def save(outcome: Outcome) -> None:
-        if directory is not None and outcome.result is not None:
-            directory.add(outcome.variant, outcome.result)
+@dataclass(slots=True)
+class _Saver:
+    """Writes what is finished. What cannot be written ends nothing: it was simulated, and can be printed."""
 
-    return save
+    directory: RunDirectory | None
+    unwritten: NotWrittenError | None = None
+    """The first error."""
+
+    def save(self, outcome: Outcome) -> None:
+        """Writes a variant."""
+        if self.directory is not None and outcome.result is not None:
+            with self._kept():
+                self.directory.add(outcome.variant, outcome.result)
+
+    def close(self, document: Document, outcomes: Outcomes) -> None:
+        """Writes what is about the whole run."""
+        if self.directory is not None:
+            with self._kept():
+                self.directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
+
+    @contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except NotWrittenError as error:
+            self.unwritten = self.unwritten or error
 
 
 def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:

@@ -262,6 +262,9 @@ def run(
     if finished.outcomes.cancelled:
         of = f"{len(finished.outcomes.results)} of {len(finished.study.variants)} simulations are finished"
         raise CancelledError(f"the run was cancelled; {of}", run=found)
+    if finished.unwritten is not None:
+        finished.unwritten.run = found
+        raise finished.unwritten
     if found.failed and errors == "raise":
         said = "; ".join(f"{name}: {message}" for name, message in found.failed.items())
         raise SimulationFailedError(said, run=found)

@@ -19,7 +19,7 @@ from syncline.api.hybrid_trees import NAME as HYBRID
 from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.tables import Table as ArrowTable
 from syncline.api.tree_comparison import Case, Goals, Observed
-from syncline.errors import CancelledError, InputError, SimulationFailedError, command_line
+from syncline.errors import FULL, CancelledError, InputError, SimulationFailedError, command_line
 from syncline.fabric import allocation
 from syncline.fabric.allocation import AllocationError
 from syncline.sweeps.journal import Entry
@@ -396,6 +396,8 @@ class TreesSweep(Documented):
         try:
             self._found.write(found, self.document)
         except OSError as error:
+            if error.errno in FULL:
+                raise
             message = f"this cannot be written: {error.strerror or error}"
             raise InputError([SAVED.problem("out", str(found), message)]) from None
         return found

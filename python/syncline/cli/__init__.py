@@ -1,12 +1,12 @@
 """The command line. `main` turns every way to fail into an exit status and a message, never a traceback.
 
-Exit status: 0 done, 1 a simulation failed or a schedule is wrong, 2 the input is wrong, 130 interrupted.
+Exit status: 0 done, 1 a simulation failed, a schedule is wrong or the disk is full, 2 the input is wrong, 130
+interrupted.
 """
 
 from __future__ import annotations
 
 import atexit
-import errno
 import functools
 import os
 import sys
@@ -43,11 +43,9 @@ from syncline.cli import (
     usage,
     verify,
 )
-from syncline.errors import InputError, SimulationFailedError
+from syncline.errors import FULL, InputError, NotWrittenError, SimulationFailedError
 
 QUIET: Final = frozenset({"-q", "--quiet"})
-_FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
-"""What a stream fails with that leads to a file or a device."""
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
 
 EXAMPLES = """Simulates distributed training: how long an iteration takes on a fabric, and why.
@@ -62,7 +60,7 @@ EXAMPLES = """Simulates distributed training: how long an iteration takes on a f
   syncline sweep ace/design-space --out space.parquet   every combination of values
   syncline figure ace/fig11 --out figures           simulates and draws a published figure
   syncline fit gpt.yaml                             which divisions of a model fit into memory
-  syncline search gpt.yaml --out gpt.parquet        the fastest of them
+  syncline search gpt.search.yaml -o gpt.parquet    the fastest of them
   syncline collective all-reduce --size 64MB --topology "Torus(4,8,4)"
   syncline bench all-reduce --machine dgx-h100      predicts the table of nccl-tests
   syncline measure gpt2 --out gpt2.csv              times the kernels of a model with PyTorch
@@ -219,11 +217,14 @@ def _run(arguments: Sequence[str], *, as_json: bool) -> int:
 
 
 def _unwritable(error: OSError) -> int:
-    if error.filename is None and error.errno in _FULL:  # files that cannot be written are named
+    if error.filename is None and error.errno in FULL:  # files that cannot be written are named
         print(f"standard output cannot be written: {error.strerror}", file=sys.stderr)
         return FAILED
     place = "" if error.filename is None else f"{error.filename}: "
-    print(f"{place}cannot be written or read: {error.strerror or error}", file=sys.stderr)
+    wrong = "cannot be written" if isinstance(error, NotWrittenError) else "cannot be used"
+    print(f"{place}{wrong}: {error.strerror or error}", file=sys.stderr)
+    for note in getattr(error, "__notes__", ()):
+        print(note, file=sys.stderr)
     return FAILED
 
 

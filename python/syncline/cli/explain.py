@@ -66,12 +66,12 @@ def explain(
     settings = options.settings(set_, (), problems, seed=seed, threads=threads)
     subject = subject_of("SOURCE", source, settings, set_, system or (), watch, warn)
     explained = explaining.explain(subject, what_if=what_if, watch=watch, warn=warn)
-    kept = explaining.keep(explained)
     if json:
         print(results.dumps(explained.document))
     else:
         for entry in explained.document["systems"]:
             _print(entry)
+    kept = explaining.keep(explained)
     if not quiet:
         for warning in explained.document["warnings"]:
             print(f"warning: {warning}", file=sys.stderr)

@@ -160,7 +160,7 @@ def _check(text: str, folder: Path, from_: str | None) -> None:
 
 def _new(path: Path, text: str) -> str:
     """Writes a file that is not there yet. Raises [`InputError`] where it is, or cannot be written."""
-    from syncline.errors import command_line
+    from syncline.errors import FULL, NotWrittenError, command_line
 
     try:
         with path.open("x", encoding="utf-8") as file:
@@ -168,6 +168,9 @@ def _new(path: Path, text: str) -> str:
     except FileExistsError:
         raise command_line("NAME", str(path), "this file exists, and is not overwritten", "another name") from None
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in FULL:
+            path.unlink(missing_ok=True)  # a part of it, in the way of another try
+            raise NotWrittenError(error.errno, error.strerror, str(path)) from None
         reason = error.strerror if isinstance(error, OSError) else error
         raise command_line("NAME", str(path), f"this cannot be written: {reason}") from None
     return str(path)

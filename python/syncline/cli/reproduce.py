@@ -84,16 +84,16 @@ def reproduce(
         warn=lambda warning: options.warn(warning, quiet=quiet),
     )
     findings, tables_found, comparisons = reproduced.findings, reproduced.tables, reproduced.comparisons
-    if write is not None:
-        from syncline import outputs
-
-        outputs.write(write, reproducing.page_of(reproduced), outputs.LEDGER, "--write")
     if json:
         from syncline import results
 
         print(results.dumps(reproduced.document))
     else:
         _print(findings, tables_found if with_experiments else [], comparisons)
+    if write is not None:
+        from syncline import outputs
+
+        outputs.write(write, reproducing.page_of(reproduced), outputs.LEDGER, "--write")
     output.write(out, "reproduce", reproduced.document, quiet=quiet)
     for difference in reproduced.differences:
         print(difference, file=sys.stderr)

@@ -113,14 +113,17 @@ def run(
     )
     outcomes = finished.outcomes
     if json or outcomes.results or not outcomes.interrupted:
-        _print(finished.document, finished.directory, json=json, quiet=quiet, verbose=verbose)
+        written = None if finished.unwritten is not None else finished.directory
+        _print(finished.document, written, json=json, quiet=quiet, verbose=verbose)
         output.write(table, "run", finished.document, quiet=quiet)
     for name, message in outcomes.failures:
         print(f"{name}: the simulation failed: {message}", file=sys.stderr)
-    if outcomes.interrupted:
+    if outcomes.interrupted and finished.unwritten is None:
         whole = len(finished.study.variants)
         print(f"interrupted; {len(outcomes.results)} of {whole} variants are finished", file=sys.stderr)
         return 130
+    if finished.unwritten is not None:
+        raise finished.unwritten
     return 1 if outcomes.failures else 0
 
 

@@ -221,11 +221,13 @@ class _Where:
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
         from syncline.errors import command_line
-        from syncline.treegen import choice, hybrid, plan
+        from syncline.treegen import choice, hybrid, packing, plan
 
         packed = self.packed
         if not packed.trees and not packed.stages:
             message = "there are no trees: not all GPUs reach each other, or there is only one"
+            if packed.best_rate:
+                message = packing.lack(packed, "these GPUs")
             raise command_line(
                 "--gpus", self.gpus, message, "GPUs that the links connect (--links all takes PCIe, too)"
             )

@@ -171,6 +171,7 @@ class _Importer:
             kind=self._class(entries.get("class")),
             count=(self._whole(entries["links"], MAX_PARALLEL) or 1) if "links" in entries else 1,
             efficiency=self._quantity(entries, "efficiency", quantities.share, Fraction(1)),
+            together=any(end is not None and self.nodes[end].kind != "npu" for end in (src, dst)),
         )
         if rate is not None and link.payload_rate < 1:
             self._refuse(item, "rate times efficiency is less than one byte per second", "a higher rate")

@@ -6,8 +6,9 @@ picoseconds, and payload gets the `efficiency` share of the wire.
 
 *Parallel links.* A `Link` may stand for `count` equal links between the same two nodes. What the engine gets
 depends on the class: links of `BUNDLED` classes are one entry with the summed rate, since hardware spreads every
-message over all of them (NVLinks to an NVSwitch fabric, uplinks of a network); all others, NVLinks between two GPUs
-above all, are one entry each, since rings and trees use them one by one.
+message over all of them (NVLinks to an NVSwitch fabric, uplinks of a network), and so are those of topology files that
+begin or end at a switch; all others, NVLinks between two GPUs above all, are one entry each, since rings and trees use
+them one by one.
 """
 
 from __future__ import annotations
@@ -65,6 +66,13 @@ class Link:
     count: int = 1
     efficiency: Fraction = Fraction(1)
     """The share of the wire that payload gets."""
+    together: bool = False
+    """Whether they carry every message together although others of their class do not."""
+
+    @property
+    def is_bundle(self) -> bool:
+        """Whether they carry every message together."""
+        return self.together or self.kind in BUNDLED
 
     @property
     def payload_rate(self) -> int:
@@ -79,7 +87,7 @@ class Link:
     @property
     def reverse(self) -> Link:
         """The same links the other way."""
-        return Link(self.dst, self.src, self.rate, self.latency, self.kind, self.count, self.efficiency)
+        return replace(self, src=self.dst, dst=self.src)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +248,7 @@ def _reached(
 
 def _entries(link: Link) -> list[int]:
     """Payload rates of the engine's entries for a link."""
-    if link.kind in BUNDLED:
+    if link.is_bundle:
         return [link.count * link.rate * link.efficiency.numerator // link.efficiency.denominator]
     return [link.payload_rate] * link.count
 
@@ -258,7 +266,7 @@ def _faults(nodes: Sequence[Node], links: Sequence[Link]) -> Iterator[str]:
         yield f"two nodes have the same name: {_some(repeated)}"
     if len(nodes) > MAX_NODES:
         yield f"there are {len(nodes)} nodes, more than {MAX_NODES}"
-    if sum(1 if link.kind in BUNDLED else link.count for link in links) > MAX_LINKS:
+    if sum(1 if link.is_bundle else link.count for link in links) > MAX_LINKS:
         yield f"there are more than {MAX_LINKS} links"
     for link in links:
         if not (0 <= link.src < len(nodes) and 0 <= link.dst < len(nodes)):

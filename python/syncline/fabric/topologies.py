@@ -102,6 +102,12 @@ class Wired:
         return self.name if self.content else None
 
     @property
+    def is_joined_by_switches(self) -> bool:
+        """Whether no link leads from NPU to NPU, as in a mesh."""
+        nodes = self.graph.nodes
+        return not any(nodes[link.src].kind == nodes[link.dst].kind == "npu" for link in self.graph.links)
+
+    @property
     def is_switched(self) -> bool:
         """Whether it is a network of switches, whose dimensions the engine takes for switches."""
         return self.graph.routing != Routing()

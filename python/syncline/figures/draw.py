@@ -21,6 +21,7 @@ from syncline.report import sweep
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
@@ -141,7 +142,9 @@ def _panel(axes: Axes, shown: Shown) -> legends.Entries:
         axes.set_yscale("log")
     drawers[panel.kind](axes, shown)
     if panel.log_y:
-        _name_logarithms(axes)
+        _name_logarithms(axes.yaxis)
+    if panel.log and panel.kind == "scatter":  # ticks of lines are where their points are
+        _name_logarithms(axes.xaxis)
     if panel.kind != "heat":
         axes.set_ylabel(
             panel.y_label or (f"{shown.measure} [{unit}]" if (unit := shown.y_scale.unit) else shown.measure)
@@ -162,17 +165,17 @@ def _panel(axes: Axes, shown: Shown) -> legends.Entries:
     return legends.Entries(*axes.get_legend_handles_labels(), _label(panel.series or "", "") if bare else None)
 
 
-def _name_logarithms(axes: Axes) -> None:
-    """Plain numbers along a logarithmic y axis; if it is short, others than powers of ten too."""
+def _name_logarithms(axis: Axis) -> None:
+    """Plain numbers along a logarithmic axis; if it is short, others than powers of ten too."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_formatter("{x:g}")
+    low, high = axis.get_view_interval()
+    axis.set_major_formatter("{x:g}")
     if high < SHORT * low:
-        axes.yaxis.set_minor_locator(LogLocator(subs=(2, 5)))
-        axes.yaxis.set_minor_formatter("{x:g}")
+        axis.set_minor_locator(LogLocator(subs=(2, 5)))
+        axis.set_minor_formatter("{x:g}")
     else:
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        axis.set_minor_formatter(NullFormatter())
 
 
 def _x_label(shown: Shown) -> str:

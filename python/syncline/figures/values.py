@@ -192,7 +192,7 @@ class _Reading:
         self.check()
         points = [point for table in self.tables for point in self._points(table)]
         if not points:
-            raise self._refused("where", "no simulation that succeeded has these values")
+            raise self._nothing()
         problems: list[Problem] = []
         try:
             points = list(self._merged(points))
@@ -241,13 +241,33 @@ class _Reading:
             raise InputError(problems)
         return better
 
+    def _nothing(self) -> InputError:
+        """Why there is nothing to be shown."""
+        panel = self.panel
+        found = [(row, table) for table in self.tables for row in self._rows(table)]
+        if not found:
+            return self._refused("where", "no simulation that succeeded has these values")
+        if all(row.get(self._column(panel.x)) is None for row, _ in found):
+            return self._refused("x", "no simulation that is shown has a value of this")
+        if not panel.relative_to:
+            return self._refused("y", "no simulation that is shown has a value of this")
+        others = {self._other(row, table, part) for row, table in found for part in panel.parts}
+        if others == {None}:
+            return self._refused("relative_to", "no simulation that succeeded has these values beside those shown")
+        if 0 in others:
+            return self._refused("relative_to", f"{' and '.join(panel.parts)} is 0 there, and nothing relative to 0")
+        return self._refused("y", "this is 0 in all simulations that are shown")
+
+    def _rows(self, table: Table) -> Iterable[Row]:
+        """The simulations that are shown."""
+        wanted = {self._column(name): _listed(value) for name, value in self.panel.where.items()}
+        for row in table.rows:
+            if row.get("status") == "done" and all(_among(row.get(n), options, n) for n, options in wanted.items()):
+                yield row
+
     def _points(self, table: Table) -> Iterable[_Point]:
         panel = self.panel
-        wanted = {self._column(name): _listed(value) for name, value in panel.where.items()}
-        rows = [row for row in table.rows if row.get("status") == "done"]
-        for row in rows:
-            if not all(_among(row.get(name), options, name) for name, options in wanted.items()):
-                continue
+        for row in self._rows(table):
             x = row.get(self._column(panel.x))
             series = None if panel.series is None else row.get(self._column(panel.series))
             if panel.kind == "scatter":

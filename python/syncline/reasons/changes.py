@@ -25,7 +25,8 @@ from syncline.fabric.topologies import Wired
 from syncline.in_flight import Usual
 from syncline.networks.ethernet import EthernetNetwork
 from syncline.quantities import FREQUENCY, RATE, SIZE, TIME
-from syncline.schema.experiment import DEFAULT_CHUNK, Experiment
+from syncline.schema import programs
+from syncline.schema.experiment import DEFAULT_CHUNK, EXCHANGE, Experiment
 from syncline.schema.workloads import CollectiveWorkload
 from syncline.topology import Topology
 
@@ -282,6 +283,11 @@ def _alternatives(experiment: Experiment, chunks: _Chunks) -> Iterator[Change]:
         for name in choice.candidates(experiment):
             if name != collective.algorithm:
                 yield Change(f"algorithm {name}", (("collective.algorithm", name),), "alternative")
+    kinds = programs.kinds(experiment)
+    relayed = collective.algorithm_of(EXCHANGE) != programs.DIRECT and experiment.plan_of(EXCHANGE) is None
+    if EXCHANGE in kinds and len(kinds) > 1 and relayed:
+        setting = (f"collective.algorithms.{EXCHANGE}", programs.DIRECT)
+        yield Change(f"{EXCHANGE} {programs.DIRECT}", (setting,), "alternative")
     if collective.chunks is not None:
         yield Change("twice as many chunks", (("collective.chunks", 2 * collective.chunks),), "alternative")
         if collective.chunks > 1:

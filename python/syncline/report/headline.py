@@ -24,6 +24,9 @@ def headline(study: Study) -> str:
         return text + _ideal(study, best) + "."
     second, baseline = ranked[1], study.baseline
     gain = ratio(second.time_s, best.time_s) or 1.0
+    if gain >= 1.0005 and baseline is not None and baseline is study.ideal and not study.ideal_is_beaten:
+        text = f"{called(best)} comes closest to the baseline {called(baseline)} with {time(best.time_s)} {unit}"
+        return text + f" against {time(baseline.time_s)}" + _ideal(study, best) + "."
     if gain < 1.0005:
         text = f"{called(best)} and {called(second)} are equally fast with {time(best.time_s)} {unit}"
     else:

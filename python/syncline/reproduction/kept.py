@@ -19,7 +19,7 @@ from typing import Final
 import syncline
 from syncline import parquet
 from syncline.engine import Result
-from syncline.errors import InputError, command_line
+from syncline.errors import InputError, NotWrittenError, command_line
 
 SUMMARY: Final = "summary.json"
 _STAGED: Final = ".incomplete-"
@@ -60,7 +60,13 @@ class Kept:
         return Result(summary, tables)
 
     def add(self, key: str, result: Result) -> None:
-        """Keeps what came of a simulation. Raises [`OSError`] if it cannot be written."""
+        """Keeps what came of a simulation. Raises [`NotWrittenError`] if it cannot be written."""
+        try:
+            self._write(key, result)
+        except OSError as error:
+            raise NotWrittenError(error.errno, error.strerror or str(error), str(self.folder)) from None
+
+    def _write(self, key: str, result: Result) -> None:
         staged = Path(tempfile.mkdtemp(prefix=_STAGED, dir=self.folder))
         try:
             (staged / SUMMARY).write_text(json.dumps(result.summary), "utf-8")

@@ -89,7 +89,8 @@ class Network(Part):
     link_demand: Amount = None
     """Of a backend that ignores contention: the time that links would need for their bytes, over that of the run."""
     link_bytes: Amount = None
-    """Bytes on all links, counted once for each link that they cross."""
+    """Bytes on all links, counted once for each link that they cross: payload, on the backend `ethernet` with headers
+    and acknowledgements."""
     links: Count = None
     """Links of the machine."""
     packet_hops: Count = None
@@ -315,6 +316,47 @@ class Job(Part):
     """The time beside the others over the time alone."""
 
 
+class Candidate(Part):
+    """An algorithm that `auto` has looked at, with one of `predicted_time_s`, `longer_than_s` and `refused`."""
+
+    kind: str | None = None
+    """The kind of collective that it is for, where kinds may have algorithms of their own."""
+    algorithm: str
+    """Its name."""
+    predicted_time_s: Amount = None
+    """Time that was found for it."""
+    estimated_from: str | None = None
+    """What the time was estimated from, where it was not simulated to the end."""
+    longer_than_s: Amount = None
+    """Of one whose simulation was stopped since others are faster, the time that it takes longer than."""
+    refused: str | None = None
+    """Of one that cannot be carried out, why."""
+
+
+class AlgorithmChoice(Part):
+    """What `auto` chose."""
+
+    chosen: str
+    """The algorithm that was taken."""
+    because: str
+    """Why."""
+    candidates: list[Candidate]
+    """All that were looked at."""
+
+
+class SlicesChoice(Part):
+    """How the slices of trees were chosen."""
+
+    by: str
+    """How the size was found."""
+    slice_bytes: int
+    """The most bytes of a slice."""
+    because: str
+    """Why."""
+    iterations: list[Any]
+    """The sizes that were tried, and how long each took."""
+
+
 class Run(Part):
     """A variant that was simulated. Times are seconds, sizes bytes, rates bytes per second."""
 
@@ -400,6 +442,10 @@ class Run(Part):
     """Classes of links, such as NVLink and PCIe, and what they carried."""
     algorithm: str | None = None
     """How ranks worked together."""
+    algorithm_choice: AlgorithmChoice | None = None
+    """How the algorithm was chosen, where none was asked for."""
+    slices_choice: SlicesChoice | None = None
+    """How the size of slices was found, where that was asked for."""
     steps: Count = None
     """Steps of a chunk."""
     chunks: Count = None

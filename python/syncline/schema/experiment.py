@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     PlainSerializer,
     PlainValidator,
+    PrivateAttr,
     Tag,
     WithJsonSchema,
     model_validator,
@@ -56,6 +57,7 @@ from syncline.schema.workloads import (
     GraphWorkload,
     JobsWorkload,
     ModelWorkload,
+    TextFile,
     Training,
     is_distributed,
     kinds_of,
@@ -134,13 +136,19 @@ Plans = Annotated[
 Kind = collective_names.Collective
 
 
+EXCHANGE: Final = "all-to-all"
+COMPOSED_BY: Final = frozenset({"algorithm", "per_dimension"})
+"""Settings that say of all kinds of collectives how they are composed."""
+
+
 class Collective(Section):
     """How collectives are carried out."""
 
     algorithm: Algorithm = Field(default="six-phase", description=algorithms.DESCRIPTION)
     algorithms: Annotated[dict[Kind, Algorithm], collective_names.EACH_ONCE] = Field(default={})
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
-    fastest one for that kind."""
+    fastest one for that kind. Where neither this nor `algorithm` or `per_dimension` says how all-to-alls are carried
+    out, they are `direct` on machines, networks and topology files whose NPUs are joined by switches alone."""
     plan: Plans = ()
     """Files with plans, which take the place of algorithms: each for the kind of collectives that it implements. A file
     is MSCCL XML or JSON of `syncline-plan`, and is verified when it is read."""
@@ -190,6 +198,7 @@ class Collective(Section):
     began; an ACE has limits of its own instead."""
     lanes: Literal["alternate", "split", "one"] = "alternate"
     """How chunks use the directions and parallel links of a ring: in turn, each split over all, or only the first."""
+    _has_direct_exchanges: bool = PrivateAttr(default=False)
 
     def completed(self, usual: Mapping[str, Any]) -> Collective:
         """With the defaults of an endpoint where nothing was stated; it is still known what was."""
@@ -200,6 +209,38 @@ class Collective(Section):
         found = self.model_copy(update=missing)
         object.__setattr__(found, "__pydantic_fields_set__", set(stated))
         return found
+
+    def with_direct_exchanges(self) -> Collective:
+        """With direct all-to-alls, unless something is stated by which they have another algorithm; it is still known
+        what was stated.
+        """
+        return self if self.model_fields_set & COMPOSED_BY else self._with_direct_exchanges()
+
+    def _with_direct_exchanges(self) -> Collective:
+        if any(kind == EXCHANGE for kind in self.algorithms):
+            return self
+        found = self.model_copy(update={"algorithms": {**self.algorithms, EXCHANGE: "direct"}})
+        object.__setattr__(found, "__pydantic_fields_set__", set(self.model_fields_set))
+        found._has_direct_exchanges = True
+        return found
+
+    @property
+    def has_direct_exchanges(self) -> bool:
+        """Whether all-to-alls are direct because nothing was stated of them."""
+        return self._has_direct_exchanges
+
+    def changed(self, values: Mapping[str, Any]) -> Collective:
+        """With other values: all-to-alls that are direct by default remain so unless these compose them."""
+        if not self._has_direct_exchanges:
+            return self.model_copy(update=dict(values))
+        stated = values.get("algorithms", {kind: name for kind, name in self.algorithms.items() if kind != EXCHANGE})
+        found = self.model_copy(update={**values, "algorithms": stated})
+        found._has_direct_exchanges = False
+        return found if COMPOSED_BY & values.keys() else found._with_direct_exchanges()
+
+    def with_algorithm(self, name: str) -> Collective:
+        """With an algorithm for all kinds, if it has another one."""
+        return self if name == self.algorithm else self.changed({"algorithm": name})
 
     def algorithm_of(self, kind: str) -> str:
         """The algorithm of a kind of collectives that has no plan."""
@@ -386,7 +427,21 @@ class Experiment(Section):
             object.__setattr__(self, section, value)
         if own := self.endpoint.IN_EXPERIMENTS:
             object.__setattr__(self, "collective", self.collective.completed(own))
+        if self._exchanges_through_switches:
+            object.__setattr__(self, "collective", self.collective.with_direct_exchanges())
         return self
+
+    @property
+    def _exchanges_through_switches(self) -> bool:
+        """Whether there may be all-to-alls whose messages to any NPU pass switches alone, so that whoever relays them
+        by way of other NPUs only loads the same links several times. Of nothing but all-to-alls, switch offload has
+        nothing to add, and would look for one switch between all ranks.
+        """
+        if not isinstance(self.topology, Wired) or not self.topology.is_joined_by_switches:
+            return False
+        kinds = kinds_of(self.workload)
+        alone = kinds == [EXCHANGE] and self.endpoint.adds_in_switches
+        return EXCHANGE in kinds and not alone and self.plan_of(EXCHANGE) is None
 
     def plan_of(self, kind: str) -> PlanFile | None:
         """The plan that takes the place of the algorithm of a kind of collectives."""
@@ -508,7 +563,13 @@ class Experiment(Section):
     @property
     def tail(self) -> Literal["stop", "drain"]:
         """What happens to what is in flight when compute ends."""
-        return self.training.tail or ("drain" if self.is_graph else "stop")
+        return self.training.tail or ("drain" if self.is_graph or self._is_one_collective else "stop")
+
+    @property
+    def _is_one_collective(self) -> bool:
+        """Whether a text workload has nothing but a collective."""
+        text = self.workload.astra_text if isinstance(self.workload, AstraWorkload) else None
+        return isinstance(text, TextFile) and text.is_one_collective
 
     @property
     def precision(self) -> Precision | None:

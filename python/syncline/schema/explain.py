@@ -68,6 +68,9 @@ def _problem(details: ErrorDetails, root: Mapping) -> Problem:
         accepted = _accepted_at(path, root)
         return node.origin.below(missing or key, node.origin.line).problem("this is missing", None, accepted)
     value = document.plain(node)
+    if kind == "extra_forbidden" and list(path) == ["search"]:
+        said = "this section belongs to a search file, which `syncline search` reads"
+        return node.origin.problem(said, None, "an experiment without it")
     if kind == "extra_forbidden":
         known = _keys_at(path[:-1], root)
         said = f"{UNKNOWN_KEY}{did_you_mean(key, known)}"

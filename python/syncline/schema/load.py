@@ -81,7 +81,7 @@ class Choice:
     chosen: str
     because: str
     candidates: tuple[dict[str, Any], ...]
-    """Each algorithm with its `predicted_time_s`, or why it was `refused`."""
+    """Each algorithm as `documents.Candidate` describes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,8 @@ def _variant_name(item: Mapping, seen: dict[str, Origin], loading: _Loading) -> 
         loading.problems.append(node.origin.problem("this name is reserved for a folder of the run directory", name))
     first = seen.setdefault(name.casefold(), node.origin)
     if first is not node.origin:
-        loading.problems.append(node.origin.problem(f"this name is already used, on line {first.line}", name))
+        where = f"by {first.path}" if first.line is None else f"on line {first.line}"  # values in Python have no line
+        loading.problems.append(node.origin.problem(f"this name is already used, {where}", name))
     return name
 
 
@@ -542,7 +543,8 @@ def _evaluated(experiment: Experiment, tree: Mapping) -> Iterator[Problem]:
             # The file is right by itself: what is asked of it is not.
             to_blame = "parameters" if workload.parameters else "sequence" if workload.sequence else "model"
             first = error.problems[0]
-            message = f"{first.message} ({first.file}:{first.line})"
+            place = first.file if first.line is None else f"{first.file}:{first.line}"
+            message = f"{first.message} ({place})"
             yield _place(Violation((*path, to_blame), message, first.accepted), tree)
 
 

@@ -10,7 +10,18 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from syncline.schema.documents import Cost, CostModel, Endpoint, Fidelity, Hardware, Network, Part, Status
+from syncline.schema.documents import (
+    AlgorithmChoice,
+    Cost,
+    CostModel,
+    Endpoint,
+    Fidelity,
+    Hardware,
+    Network,
+    Part,
+    SlicesChoice,
+    Status,
+)
 
 Number = int | float
 Value = bool | int | float | str | None
@@ -35,39 +46,6 @@ class Head(Part):
     """How finely was simulated, or what took the place of a simulation."""
     cost: Cost | None = None
     """What the computation took on the machine: all that differs between two runs of the same input."""
-
-
-class Candidate(Part):
-    """An algorithm that `auto` has tried."""
-
-    algorithm: str
-    """Its name."""
-    predicted_time_s: float | None
-    """Time that was found for it; none where it cannot run."""
-
-
-class AlgorithmChoice(Part):
-    """What `auto` chose."""
-
-    chosen: str
-    """The algorithm that was taken."""
-    because: str
-    """Why."""
-    candidates: list[Candidate]
-    """All that were looked at."""
-
-
-class SlicesChoice(Part):
-    """How the slices of trees were chosen."""
-
-    by: str
-    """How the size was found."""
-    slice_bytes: int
-    """The most bytes of a slice."""
-    because: str
-    """Why."""
-    iterations: list[Any]
-    """The sizes that were tried, and how long each took."""
 
 
 class CollectiveDocument(Head):

@@ -12,9 +12,9 @@ from typing import Final, get_args
 from syncline import facts
 from syncline.fabric.topologies import Wired
 from syncline.schema.algorithms import Algorithm
-from syncline.schema.experiment import DEFAULT_CHUNK, Collective, Experiment
+from syncline.schema.experiment import DEFAULT_CHUNK, EXCHANGE, Collective, Experiment
 from syncline.schema.packed import PACKED
-from syncline.schema.workloads import ROOTED, CollectiveWorkload, kinds_of
+from syncline.schema.workloads import ROOTED, CollectiveWorkload, DividedWorkload, kinds_of
 
 COMPOSITIONS: Final = facts.Names(
     lambda engine: (
@@ -61,6 +61,14 @@ def is_one_chunk(collective: Collective, kind: str) -> bool:
     return unsaid and collective.algorithm_of(kind) == PACKED
 
 
+def kinds(experiment: Experiment) -> list[str]:
+    """The kinds of collectives of a run: of a model that is divided, all-to-alls only if its experts are."""
+    found = kinds_of(experiment.workload)
+    if isinstance(experiment.workload, DividedWorkload) and experiment.parallel.expert == 1:
+        found.remove(EXCHANGE)
+    return found
+
+
 def algorithms(experiment: Experiment, kind: str) -> list[str]:
     """The algorithms that a kind may have: one, or all where it is left to be chosen; with a plan, none."""
     if experiment.plan_of(kind) is not None:
@@ -73,7 +81,7 @@ def algorithms(experiment: Experiment, kind: str) -> list[str]:
 
 def of(experiment: Experiment) -> Iterator[Program]:
     """What is done along every dimension of more than one NPU, for every kind of collectives."""
-    for kind in kinds_of(experiment.workload):
+    for kind in kinds(experiment):
         yield from _planned(experiment, kind)
         for algorithm in algorithms(experiment, kind):
             yield from _along(experiment, kind, algorithm)
@@ -131,7 +139,7 @@ def has_phases(experiment: Experiment) -> bool:
 def passes_npus(experiment: Experiment) -> bool:
     """Whether messages may pass NPUs that they are not for."""
     fabric = experiment.topology
-    used = {name for kind in kinds_of(experiment.workload) for name in algorithms(experiment, kind)}
+    used = {name for kind in kinds(experiment) for name in algorithms(experiment, kind)}
     routed = any(program.name == STEPS for program in of(experiment))
     if not routed and not any(name in FLAT for name in used) and experiment.groups is None:
         return False

@@ -175,6 +175,8 @@ class TextFile(str):
 
     kinds: tuple[str, ...] = ("all-reduce",)
     """The kinds of its collectives."""
+    is_one_collective: bool = False
+    """Whether it has no passes, and is there for the time of a collective (`MICRO`)."""
 
     @classmethod
     def of(cls, path: str, text: str) -> TextFile:
@@ -184,6 +186,7 @@ class TextFile(str):
         found = {kind for word, kind in words.items() if re.search(rf"\s{word}\s", text)}
         file = cls(path)
         file.kinds = tuple(sorted(found)) or ("all-reduce",)
+        file.is_one_collective = text.split(maxsplit=1)[:1] == ["MICRO"]
         return file
 
 
@@ -384,7 +387,8 @@ class Training(Section):
     tail: Literal["stop", "drain"] | None = None
     """What happens to what is in flight when back-propagation ends for the last time: `stop` ends the run, `drain`
     waits for it, and weights are updated by it; by default a run stops, but graphs of files and models with
-    `workload.global_batch` are run to their last node."""
+    `workload.global_batch` are run to their last node, and text workloads with `MICRO`, which have no passes, to the
+    end of their collective."""
     update: bool = True
     """Whether weight updates cost compute time: those of stochastic gradient descent with momentum, or of the optimiser
     in `parallel` for a model with `workload.global_batch`."""

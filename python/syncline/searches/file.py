@@ -129,7 +129,7 @@ def of_tree(root: Node, label: str, folder: Path, overrides: Sequence[Override] 
     warnings: dict[str, None] = {}
     for node in nodes:
         base, more = _base(root, label, folder, node)
-        bases.append(base)
+        bases.append(_with_stated_algorithm(base) if "algorithm" in axes else base)
         warnings |= dict.fromkeys(more)
     search = Search(
         bases[0].name, bases[0].experiment.description, tuple(bases), axes, objective, simulate, memory, tuple(warnings)
@@ -169,6 +169,13 @@ def _base(root: Mapping, label: str, folder: Path, topology: Node | None) -> tup
         "parallel": parallel,
     }
     return replace(variant, experiment=variant.experiment.model_copy(update=changed)), list(study.warnings)
+
+
+def _with_stated_algorithm(variant: Variant) -> Variant:
+    """The variant as if its algorithm had been written down: what a search names is for all kinds of collectives."""
+    collective = variant.experiment.collective
+    changed = {"collective": collective.changed({"algorithm": collective.algorithm})}
+    return replace(variant, experiment=variant.experiment.model_copy(update=changed))
 
 
 def _parallel(tree: Mapping) -> Parallel:

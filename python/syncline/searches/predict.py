@@ -287,7 +287,7 @@ class Predictor:
         key = (setting.mesh, family, kind, setting.parallel.parameter_server)
         if key not in self._rates_alone:
             usual = self.base.experiment.collective
-            usual = usual.model_copy(update={"algorithm": self.algorithm or usual.algorithm})
+            usual = usual.with_algorithm(self.algorithm or usual.algorithm)
             collective = specification.along(usual, setting.parallel, family)
             self._rates_alone[key] = self._alone.rate(setting.mesh, axes, kind, collective)
         rate = self._rates_alone[key]

@@ -78,7 +78,7 @@ class Candidate:
         changed: dict[str, Any] = {
             "training": training,
             "parallel": self.parallel,
-            "collective": experiment.collective.model_copy(update={"algorithm": self.algorithm}),
+            "collective": experiment.collective.with_algorithm(self.algorithm),
             "output": experiment.output.model_copy(update={"trace_npus": []}),
         }
         return replace(self.base, experiment=experiment.model_copy(update=changed))

@@ -8,6 +8,10 @@ over NVLink or the network; *wire* is the bytes of the busiest link over what th
 the message. Trees reach a share of their rate that depends on the size, and NVLS trees no more than their
 channels carry (`tuning.py`; both published).
 
+*Direct collectives* of several nodes exchange messages with all peers at the same time, so that their latency is the
+longer one of the steps within the node and of one step of the network and the posting of all messages (`wire.py`,
+`tuning.POSTING`). No measured table says how far that is right: it follows from how NCCL works.
+
 *Protocols* are joined by a smooth minimum, (sum T^-p)^(-1/p) with p = 8, since the change from one to the next is
 gradual (NCCL first changes how many threads and channels it uses). The fitted constants know of that: the join lies
 below each of its parts by 8 % where two are equal, but never below what the wires take.
@@ -28,7 +32,7 @@ it changes), CollNet/SHARP, other traffic, slow GPUs.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -250,6 +254,18 @@ def algorithms(platform: Platform, kind: str, algorithm: str = "auto") -> tuple[
     return (asked,) if asked in known else ()
 
 
+def extrapolated(kinds: Iterable[str], nodes: int) -> list[str]:
+    """What times of direct collectives between nodes rest on, of which there is no measured table."""
+    direct = [kind for kind in kinds if kind in ("all-to-all", "gather", "scatter")]
+    if nodes == 1 or not direct:
+        return []
+    posting = f"{tuning.POSTING * 1e6:g}us"
+    return [
+        f"latency of {' and '.join(direct)} between servers: messages to all GPUs of others are under way at once, and "
+        f"a CPU posts one in {posting}; from how NCCL works, as no table of several servers was there to fit"
+    ]
+
+
 def _candidates(platform: Platform, constants: Constants, kind: str, algorithm: str, size: int) -> list[Candidate]:
     if platform.gpus == 1:
         return [Candidate("copy", "Simple", constants.launch, 0.0, 0.0, constants.launch, constants.launch)]
@@ -306,8 +322,9 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
             launch += constants.ramp * math.log2(1 + task.size / (8 * platform.gpus))
         else:
             launch += constants.base_ll128 if protocol == "LL128" else constants.base_simple
-    between = tuning.NETWORK_STEPS[wire.RING if direct else task.algorithm][protocol]
-    latency += on_wire.steps_inter * between * constants.network_latency_scale
+    step = tuning.NETWORK_STEPS[wire.RING if direct else task.algorithm][protocol]
+    between = on_wire.steps_inter * step * constants.network_latency_scale + on_wire.posted * tuning.POSTING
+    latency = max(latency, between) if direct else latency + between
     nvlink = platform.nvlink_rate * _efficiency(constants, task, protocol)
     wire_time = on_wire.seconds(nvlink, _network(platform, constants, protocol))
     if task.algorithm == wire.TREE:

@@ -29,6 +29,7 @@ from syncline.errors import InputError
 from syncline.fabric import allocation, hardware, notation, topologies
 from syncline.fabric.machines import Cluster
 from syncline.networks.flow import FlowNetwork
+from syncline.schema import programs
 from syncline.software import model as models
 from syncline.software import platform
 
@@ -85,13 +86,16 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
 
 
 def assumptions(experiment: Experiment) -> list[str]:
-    """Which constants the times of collectives rest on."""
+    """What the times of collectives rest on: which constants, and what was not measured."""
     endpoint: Any = experiment.endpoint
     cluster = platform.cluster_of(experiment.topology)
-    if endpoint.software is not None or cluster is None:
+    if cluster is None:
         return []
+    found = [f"endpoint: {text}" for text in models.extrapolated(programs.kinds(experiment), cluster.hosts)]
+    if endpoint.software is not None:
+        return found
     software = _class(platform.KINDS[cluster.machine.name].software)
-    return [f"endpoint.{text}" for text in software.assumptions()]
+    return [*(f"endpoint.{text}" for text in software.assumptions()), *found]
 
 
 def _cost(row: Row) -> tuple[int, int]:

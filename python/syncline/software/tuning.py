@@ -60,6 +60,9 @@ NIC_LATENCY: Final = 1.0 * US
 """What a NIC adds to a step, twice with Simple, which flushes what has arrived: a round figure for InfiniBand."""
 PROXY: Final = MappingProxyType({"LL": 1.0 * US, "LL128": 1.0 * US, "Simple": 3.0 * US})
 """Seconds that the CPU takes per step of a ring that leaves the node; no step is shorter."""
+POSTING: Final = PROXY["LL"]
+"""Seconds that the CPU takes to hand a message to a NIC: what NCCL counts for one; with Simple, for a step of a ring,
+it counts three times that."""
 TREE_FACTORS: Final = MappingProxyType(
     {
         "LL": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),

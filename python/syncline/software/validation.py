@@ -127,9 +127,9 @@ What differs:
   binary tree sends the vector twice. Trees over several nodes of several GPUs are therefore compared part by part only.
 * *NVLS* is not compared here. The engine's counterpart is switch offload; `docs/placement.md` compares it with a
   measured table.
-* *All-to-all over NICs.* In simulations, messages of a GPU meet those of others at the NIC of their destination. With
-  a NIC for every GPU, the collective takes up to 1.1 times as long as its bytes do; where GPUs share NICs in pairs,
-  1.4 to 2 times. There are no measured tables of several nodes, which would say how much of that NCCL avoids.
+* *All-to-all over NICs.* In simulations, messages of a GPU meet those of others at the NIC of their destination. The
+  collective takes up to 1.06 times as long as its bytes do with a NIC for every GPU, and up to 1.14 times where GPUs
+  share NICs in pairs. There are no measured tables of several nodes, which would say how much of that NCCL avoids.
 * *NICs and PCIe.* In the graphs a NIC is reached over PCIe. The closed form takes the NIC's rate times the fitted
   efficiency, but no more than the payload of that PCIe link, or of the link between sockets if the only NIC of a node
   is not on the socket of its GPUs. Rings over an odd number of nodes leave their rail once; on DGX A100 clusters two
@@ -162,7 +162,7 @@ LIMITS_TEXT: Final = """## What it does not do
 * Where two protocols take equal time, the model smooths the transition to a time 8 % below both; the constants of a
   class are fitted with this smoothing.
 * CollNet, SHARP in the network, other traffic and slow GPUs are not modelled. There is no measured table of direct
-  collectives between the GPUs of a hybrid cube mesh, or over PCIe.
+  collectives between nodes, between the GPUs of a hybrid cube mesh, or over PCIe.
 * Sources whose address was not recorded are marked so in the tables; they were read from public repositories."""
 
 

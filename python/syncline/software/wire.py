@@ -8,9 +8,9 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
 | ring | 2 (N-1), of which 2 M cross nodes | 2 (N-1)/N S, (g-1)/g of it if M > 1 | 2 (N-1)/N S |
 | tree | 2 (g-1) within, 2 log2 M between nodes | 2 (g-1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | NVLS | 2 (to the switch and back) | (g+1)/g S | - |
-| direct | N-1, all-to-all | (g-1)/N S | g (N-g)/N S |
+| direct | g-1 within, 1 between nodes; all-to-all | (g-1)/N S | g (N-g)/N S |
 | NVLS tree | 2 within, 2 log2 M between nodes | (g+1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
-| direct, gather | N-1 | (g-1)/N S, into the root | (N-g)/N S, through one NIC |
+| direct, gather | g-1 within, 1 between nodes | (g-1)/N S, into the root | (N-g)/N S, through one NIC |
 
 * *Ring.* A ring enters and leaves every node once, so the rings together carry their whole traffic through the
   NICs, and of the g hops that begin in a node, g-1 stay inside: at the same rate on NVLinks, a ring over several nodes
@@ -21,8 +21,11 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
   of its two children; with two nodes the root of one tree is the leaf of the other, with three nobody has two children.
 * *NVLS.* The switch reads the operands out of all GPUs, S from each, and sums them up; each GPU writes its
   share S/g of the result once and the switch copies it to all.
-* *Direct.* All-to-all: every GPU sends S/N to each other one, one after the other. *Send and receive*: one step of S.
-  *Gather and scatter*: S/N from, or to, each other GPU; what comes from other nodes passes the root's own NIC.
+* *Direct.* All-to-all: every GPU sends S/N to each other one, within its node one after the other. What goes to other
+  nodes is under way at the same time, since NCCL puts all sends and receives of a group into one kernel, whose channels
+  serve several peers at once: one step of latency, however many there are. Only the proxy, the thread of the CPU that
+  hands messages to the NIC, posts them one by one (N-g for each GPU). *Send and receive*: one step of S. *Gather and
+  scatter*: S/N from, or to, each other GPU; what comes from other nodes passes the root's own NIC.
 
 Steps are those on the longest path. On a hybrid cube mesh the rings use all NVLinks of a GPU (three undirected
 rings on a DGX-1V, two on a DGX-1P), so its rate is that of its links together, as behind a switch. What goes directly
@@ -72,6 +75,8 @@ class Wire:
     """Bytes that leave the busiest GPU over NVLink."""
     nic_bytes: Fraction
     """Bytes that leave the busiest node through its NICs together."""
+    posted: int = 0
+    """Messages that one GPU exchanges with others over the network at the same time, posted one after the other."""
 
     def seconds(self, nvlink_rate: float, nic_rate: float) -> float:
         """The time of the busier of both at these rates, in bytes per second; latency apart."""
@@ -139,7 +144,7 @@ def direct(gpus: int, nodes: int, size: int) -> Wire:
     local = gpus // nodes
     within = Fraction(local - 1, gpus) * size
     between = Fraction(gpus - local, gpus) * size
-    return Wire(local - 1, gpus - local, within, between * local)
+    return Wire(local - 1, int(nodes > 1), within, between * local, gpus - local)
 
 
 def rooted(gpus: int, nodes: int, nics: int, size: int) -> Wire:
@@ -148,7 +153,9 @@ def rooted(gpus: int, nodes: int, nics: int, size: int) -> Wire:
     `nic_bytes` is what the node would send if all its NICs were as busy as the root's.
     """
     local = gpus // nodes
-    return Wire(local - 1, gpus - local, Fraction(local - 1, gpus) * size, Fraction(gpus - local, gpus) * size * nics)
+    within = Fraction(local - 1, gpus) * size
+    between = Fraction(gpus - local, gpus) * size
+    return Wire(local - 1, int(nodes > 1), within, between * nics, gpus - local)
 
 
 def levels(nodes: int) -> int:

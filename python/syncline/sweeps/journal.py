@@ -23,7 +23,7 @@ from typing_extensions import TypedDict
 
 import syncline
 from syncline import inputs
-from syncline.errors import InputError, Problem, shown
+from syncline.errors import InputError, NotWrittenError, Problem, shown
 
 KIND: Final = "syncline sweep journal"
 FORMAT: Final = 4
@@ -148,7 +148,7 @@ class Journal:
                 line = line[self._file.write(line) :]
             os.fsync(self._file.fileno())
         except OSError as error:
-            raise OSError(error.errno, error.strerror, str(self.path)) from None
+            raise NotWrittenError(error.errno, error.strerror, str(self.path)) from None
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

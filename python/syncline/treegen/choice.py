@@ -121,6 +121,11 @@ def best(question: Question, collective: Collective, root: int | Literal["auto"]
         rates = packed_trees.rates(question, kind)
         places = [place for place, rate in enumerate(rates) if rate == max(rates)][:MOST_ROOTS]
         candidates = [from_root(kind, place) for place in places]
+        for place in sorted(set(range(len(rates))) - set(places), key=lambda place: (-rates[place], place)):
+            # Over switches, trees may not reach the bound of their root, and those of another root be faster.
+            if len(candidates) == MOST_ROOTS or rates[place] <= max(found.packing.rate for found in candidates):
+                break
+            candidates.append(from_root(kind, place))
         return min(candidates, key=lambda found: (-found.packing.rate, time(found.packing)))
 
     if collective in ROOTED:
@@ -128,13 +133,17 @@ def best(question: Question, collective: Collective, root: int | Literal["auto"]
     if collective != "all-reduce":
         return from_root(collective, 0)
     both = roots.moved(question, _packed(question, collective), root)
-    if not both.trees:
+    if both.best_rate == 0:
         return Best(both, None)
     if both.generators:
         return Best(both, None, {BOTH_WAYS: time(both)})
     place = root if isinstance(root, int) else roots.of_stages(question)
     stages = tuple(from_root(kind, place).packing for kind in STAGES)
     after = replace(both, trees=(), stages=stages)
-    predicted = {BOTH_WAYS: time(both), ONE_AFTER_THE_OTHER: time(after)}
-    slower = goal.objective != "time" or predicted[BOTH_WAYS] <= predicted[ONE_AFTER_THE_OTHER]
-    return Best(both if slower else after, None, predicted)
+    predicted = {BOTH_WAYS: time(both)} if both.trees else {}
+    if all(stage.trees for stage in stages):
+        predicted[ONE_AFTER_THE_OTHER] = time(after)
+    # Both ways, if anything but the time is to be best, and there are such trees.
+    ways = list(predicted) if goal.objective == "time" else list(predicted)[:1]
+    way = min(ways, key=predicted.__getitem__, default=BOTH_WAYS)
+    return Best(after if way == ONE_AFTER_THE_OTHER else both, None, predicted)

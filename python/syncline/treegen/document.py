@@ -7,9 +7,9 @@ from typing import Any
 
 from syncline import results
 from syncline.fabric.graph import Graph
-from syncline.treegen import choice, undirected
+from syncline.treegen import choice
 from syncline.treegen.choice import Best, Goal
-from syncline.treegen.packing import IN_PARTS, Packing, Tree
+from syncline.treegen.packing import IN_PARTS, MOST_UNEQUAL, Packing, Tree, lack
 from syncline.treegen.question import Question
 
 
@@ -60,7 +60,7 @@ def of(graph: Graph, asked: Question, chosen: Best, goal: Goal) -> dict[str, Any
             ],
         },
         "assumptions": list(graph.assumptions),
-        "warnings": _warnings(graph, asked, packed),
+        "warnings": _warnings(graph, asked, chosen),
     }
 
 
@@ -88,16 +88,30 @@ def _tree(graph: Graph, asked: Question, packed: Packing, tree: Tree, *, whole: 
     return entry if whole else {"collective": packed.collective, **entry}
 
 
-def _warnings(graph: Graph, asked: Question, packed: Packing) -> list[str]:
-    warnings = list(graph.warnings)
+def _warnings(graph: Graph, asked: Question, chosen: Best) -> list[str]:
+    warnings, packed = list(graph.warnings), chosen.packing
     if len(packed.components) > 1:
         others = " (--links all takes PCIe, too)" if asked.links == "nvlink" and asked.others else ""
         warnings.append(f"the GPUs do not all reach each other over the links that trees may use{others}")
-    elif packed.best_rate > packed.rate and packed.trees:
-        share = f"{100 * float(packed.rate / packed.best_rate):.3g} %"
-        warnings.append(
-            f"these trees do not reach the bound, but {share} of it: a root is given, links carry unequal rates either "
-            "way, switches send more than they receive, or they join more than "
-            f"{undirected.MOST_GPUS} GPUs by unequal links"
-        )
+    if packed.best_rate > packed.rate:
+        warnings.append(_below_the_bound(chosen))
     return warnings
+
+
+def _below_the_bound(chosen: Best) -> str:
+    """Why trees are slower than what nothing can exceed."""
+    packed = chosen.packing
+    if not packed.trees and not packed.stages:
+        return lack(packed, "these GPUs")
+    share = f"{100 * float(packed.rate / packed.best_rate):.3g} %"
+    if packed.stages:
+        why = "there are no trees both ways"
+        if choice.BOTH_WAYS in chosen.predicted_s:
+            why = "for this size they are predicted to take less time than trees both ways"
+        return f"a reduce and then a broadcast do not reach the bound, but {share} of it: {why}"
+    if packed.is_best:
+        return f"these trees do not reach the bound, but {share} of it; a linear program finds no faster ones"
+    return (
+        f"these trees do not reach the bound, but {share} of it: a root is given, links carry unequal rates either "
+        f"way, switches send more than they receive, or they join more than {MOST_UNEQUAL} GPUs by unequal links"
+    )

@@ -39,6 +39,10 @@ TOWARDS_ROOT: Final = frozenset({"reduce", "gather", "reduce-scatter"})
 
 _Key = TypeVar("_Key")
 
+MOST_UNEQUAL: Final = 32
+"""So many GPUs have the best trees over switches that they have links of unequal rates to. Of more, trees are those
+that the engine finds: exact solutions would take too long.
+"""
 KEPT: Final = 64
 """Answers that are kept: collectives of several sizes have the same trees to choose from."""
 
@@ -142,6 +146,8 @@ class Packing:
     do not matter, they may lead the root to some GPUs only."""
     stages: tuple[Packing, ...] = ()
     """A reduce and a broadcast, where an all-reduce is one after the other; it then has no trees of its own."""
+    is_best: bool = False
+    """Whether a linear program says that no trees over the switches are faster, reach these the bound or not."""
 
     @property
     def gpus(self) -> int:
@@ -212,7 +218,7 @@ def of(question: Question, collective: Collective, root: int = 0) -> Packing:
 
 @lru_cache(KEPT)
 def _of(question: Question, collective: Collective, root: int) -> Packing:
-    from syncline.treegen import undirected, unequal
+    from syncline.treegen import directed, undirected, unequal
 
     kind = TASKS[collective]
     task: dict[str, Any] = {"kind": kind}
@@ -220,12 +226,39 @@ def _of(question: Question, collective: Collective, root: int) -> Packing:
         task["root"] = root
     elif len(question.gpus) > MOST_GPUS:
         task["one_root"] = True
-    packed = _asked(question, collective, task)
-    if kind == "from-root" and len(question.nodes) > len(question.gpus) and packed.trees:
-        packed = _with_few(packed, _asked(question, collective, task | {"few": True}))
+    packed = _found(question, collective, task)
     if collective in IN_PARTS:
         return _with_capacities(question, packed)
-    return unequal.improved(question, undirected.improved(question, packed)) if collective == "all-reduce" else packed
+    if collective == "all-reduce":
+        packed = undirected.improved(question, packed)
+    best = directed.improved(question, packed, root if collective in ROOTED else None)
+    if best is not None:
+        return best
+    packed = _or_on_even_links(question, packed, task)
+    return unequal.improved(question, packed) if collective == "all-reduce" else packed
+
+
+def _found(question: Question, collective: Collective, task: dict[str, Any]) -> Packing:
+    """What the engine finds, from one root over switches with fewer trees beside the others."""
+    packed = _asked(question, collective, task)
+    if task["kind"] == "from-root" and len(question.nodes) > len(question.gpus) and packed.trees:
+        packed = _with_few(packed, _asked(question, collective, task | {"few": True}))
+    return packed
+
+
+def _or_on_even_links(question: Question, packed: Packing, task: dict[str, Any]) -> Packing:
+    """The packing, or if its trees do not reach the bound over switches, faster trees on what links have both ways
+    alike: of such links, switches are removed without a loss.
+    """
+    if packed.rate == packed.best_rate or len(question.nodes) == len(question.gpus):
+        return packed
+    rates = {(src, dst): rate for src, dst, rate in question.arcs}
+    both = {(src, dst): min(rate, rates.get((dst, src), 0)) for (src, dst), rate in rates.items()}
+    if both == rates:
+        return packed
+    even = replace(question, arcs=tuple((*ends, rate) for ends, rate in both.items() if rate))
+    found = _with_capacities(question, _found(even, packed.collective, task))
+    return packed if found.rate <= packed.rate else replace(found, components=packed.components, bound=packed.bound)
 
 
 def _asked(question: Question, collective: Collective, task: dict[str, Any]) -> Packing:
@@ -270,11 +303,21 @@ def _with_few(packed: Packing, other: Packing) -> Packing:
 
 
 def _with_capacities(question: Question, packed: Packing) -> Packing:
-    """The paths of a scatter or gather, on arcs that have all of a link between GPUs, not only what paths take."""
+    """The same trees or paths, on arcs that have all of a link between GPUs, not only what these take."""
     backward = packed.collective in TOWARDS_ROOT
     rates = {(dst, src) if backward else (src, dst): Fraction(rate) for src, dst, rate in question.arcs}
     arcs = (arc if arc.via else replace(arc, capacity=rates[arc.src, arc.dst]) for arc in packed.arcs)
     return replace(packed, arcs=tuple(arcs))
+
+
+def lack(packed: Packing, gpus: str) -> str:
+    """Why a packing of some GPUs has no trees."""
+    if packed.best_rate == 0:
+        return f"the links that trees use do not connect {gpus}"
+    return (
+        f"no trees of {gpus} were found: switches join more than {MOST_UNEQUAL} of them by links that are unequal "
+        "either way"
+    )
 
 
 def rates(question: Question, collective: Collective) -> tuple[Fraction, ...]:

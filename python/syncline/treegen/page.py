@@ -78,6 +78,8 @@ def headline(document: Mapping[str, Any]) -> str:
     if not trees:
         alone = len(document["gpus"]) == 1
         why = "there is one GPU" if alone else "the links that trees may use do not connect them"
+        if document["optimal_rate_links"]:
+            why = "none were found over switches that join so many GPUs by unequal links"
         return f"No trees for {what}: {why}."
     scale = rate_scale([document["rate_bytes_per_s"]])
     rate = f"{document['rate_links']:.4g} links of {rate_scale([unit]).label(unit)}"

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from syncline.fabric.graph import BUNDLED, Graph
+from syncline.fabric.graph import Graph
 from syncline.treegen.question import Question
 
 PROBE: Final = 2**20
@@ -92,7 +92,7 @@ def _leaving(graph: Graph) -> dict[int, list[tuple[int, int]]]:
     """By node, those that links lead to, and the picoseconds of a message over the fastest link of each."""
     fastest: dict[tuple[int, int], int] = {}
     for link in graph.links:
-        rate = link.total_rate if link.kind in BUNDLED else link.payload_rate
+        rate = link.total_rate if link.is_bundle else link.payload_rate
         time = -(-PROBE * PS_PER_S // rate) + link.latency
         fastest[link.src, link.dst] = min(time, fastest.get((link.src, link.dst), time))
     found: dict[int, list[tuple[int, int]]] = {}

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+from syncline.treegen import directed, unequal
 from syncline.treegen import packing as packed_trees
-from syncline.treegen import unequal
 from syncline.treegen.packing import Packing, Tree
 from syncline.treegen.question import Question
 
@@ -25,7 +25,9 @@ def moved(question: Question, packing: Packing, root: int | Literal["auto"] | No
     if packing.generators:
         return packing
     if any(tree.back is not None for tree in packing.trees):
-        return unequal.improved(question, packing, root) if isinstance(root, int) else packing
+        if not isinstance(root, int):
+            return packing
+        return directed.improved(question, packing, root) or unequal.improved(question, packing, root)
     depths = [_depths(packing, tree) for tree in packing.trees]
     if isinstance(root, int):
         places = [root] * len(depths)

@@ -33,7 +33,7 @@ from typing import Any, Final
 
 from syncline.errors import InputError, Problem
 from syncline.fabric.allocation import NVLINK_CLASSES
-from syncline.fabric.graph import BUNDLED, Graph, components
+from syncline.fabric.graph import Graph, components
 from syncline.treegen import choice, loads, packing, plan, question
 from syncline.treegen.packing import TASKS, TOWARDS_ROOT, Arc, Collective, Packing, Tree
 from syncline.treegen.question import Question
@@ -412,7 +412,7 @@ def _in_whole_links(graph: Graph, packed: Packing, rate: Fraction) -> Packing:
 
 def _overfull(graph: Graph, packed: Packing, rate: Fraction) -> Fraction | None:
     """What one of parallel NVLinks carries, if trees need several of some."""
-    single = [link.payload_rate for link in graph.links if link.count > 1 and link.kind not in BUNDLED]
+    single = [link.payload_rate for link in graph.links if link.count > 1 and not link.is_bundle]
     if not single:
         return None
     least = Fraction(min(single))

@@ -4,14 +4,11 @@ The engine removes switches before it looks for trees, as a fair crossbar where 
 from given roots; trees that are used both ways may need other shares: of a star with links of 1, 1 and 2, those that
 lead to the third GPU need all of the others. So where trees do not reach the bound, and links are equal either way,
 the trees are those of a linear program over all trees whose edges pass links and switches: as large weights as all
-links carry. Trees are too many to be listed. Those that are worth it are added: at prices of links, an edge costs what
-the cheapest way between its GPUs does, and the cheapest tree is a minimum spanning tree of these (column generation,
-with the multipliers of the program as prices). Once no tree is cheaper than what it gains, none are faster.
+links carry. Trees that are worth it are added (`columns`): at prices of links, an edge costs what the cheapest way
+between its GPUs does, and the cheapest tree is a minimum spanning tree of these. Once no tree is cheaper than what it
+gains, none are faster.
 
 Nothing is gained by other trees to the roots than those from them: half of either, used both ways, take as much.
-
-HiGHS solves the programs in floating point. The weights that are stated solve the equations of its last basis in
-fractions, and are checked link by link.
 """
 
 from __future__ import annotations
@@ -21,19 +18,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
-from typing import Final
 
 from syncline.treegen import loads
-from syncline.treegen.packing import Arc, Packing, Tree
+from syncline.treegen.columns import NOTHING, ROUNDS, Program
+from syncline.treegen.packing import MOST_UNEQUAL, Arc, Packing, Tree
 from syncline.treegen.question import Question
-from syncline.treegen.unequal import solved
-
-MOST_GPUS: Final = 32
-"""Of more GPUs, trees are those that the engine found: exact solutions would take too long."""
-ROUNDS: Final = 1000
-"""Linear programs that are solved at most; the trees of the last one are as good as they are."""
-NOTHING: Final = 1e-9
-"""Less than that is gained by rounding alone."""
 
 Link = tuple[int, int]
 """Two nodes, the smaller one first."""
@@ -49,7 +38,7 @@ def improved(question: Question, packing: Packing) -> Packing:
     capacity = {(src, dst): rate for src, dst, rate in question.arcs}
     is_even = all(capacity.get((dst, src)) == rate for (src, dst), rate in capacity.items())
     may_gain = packing.trees and packing.rate != packing.best_rate and len(question.nodes) != gpus
-    if not may_gain or not is_even or gpus > MOST_GPUS:
+    if not may_gain or not is_even or gpus > MOST_UNEQUAL:
         return packing
     links = {link: rate for link, rate in capacity.items() if link[0] < link[1]}
     weights = _weights(gpus, links, question.link_unit)
@@ -60,80 +49,23 @@ def improved(question: Question, packing: Packing) -> Packing:
 
 def _weights(gpus: int, links: Mapping[Link, int], unit: int) -> dict[Spanning, Fraction] | None:
     """The trees of the linear program with their weights; None where rounding got in the way."""
-    program = _Program(links, unit)
+    program = Program(list(links.values()), unit)
+    row = {link: number for number, link in enumerate(links)}
+    trees: dict[Spanning, None] = {}
+    # Until trees share links, short ones are the cheapest.
+    prices = [0.0] * len(links)
     for _ in range(ROUNDS):
-        tree, cost = _cheapest(gpus, links, program.prices)
-        if cost >= 1 - NOTHING or tree in program.trees:
+        tree, cost = _cheapest(gpus, links, prices)
+        if cost >= 1 - NOTHING or tree in trees:
             break
-        program.add(tree)
-    return program.exact()
-
-
-class _Program:
-    """The linear program over some trees: a row for each link, a column for each tree."""
-
-    def __init__(self, links: Mapping[Link, int], unit: int) -> None:
-        import highspy
-        import numpy as np
-
-        self.links = links
-        self.row = {link: number for number, link in enumerate(links)}
-        self.trees: dict[Spanning, int] = {}
-        self.uses: list[dict[int, int]] = []
-        solver = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1), ("presolve", "off")):
-            solver.setOptionValue(option, value)
-        nothing = np.array([], dtype=np.int32)
-        for rate in links.values():
-            solver.addRow(-highspy.kHighsInf, rate / unit, 0, nothing, np.array([]))
-        self.solver: highspy.Highs = solver
-        # Until trees share links, short ones are the cheapest.
-        self.prices: list[float] = [0.0] * len(links)
-
-    def add(self, tree: Spanning) -> None:
-        """Solves the program with a tree more."""
-        import highspy
-        import numpy as np
-
         used: dict[int, int] = {}
-        for edge in tree:
-            for link in _passed(edge):
-                used[self.row[link]] = used.get(self.row[link], 0) + 1
-        self.trees[tree] = len(self.uses)
-        self.uses.append(used)
-        rows = np.array(sorted(used), dtype=np.int32)
-        times = np.array([float(used[row]) for row in sorted(used)])
-        self.solver.addCol(-1.0, 0.0, highspy.kHighsInf, len(used), rows, times)
-        self.solver.run()
-        self.prices = [max(0.0, -price) for price in self.solver.getSolution().row_dual]
-
-    def exact(self) -> dict[Spanning, Fraction] | None:
-        """The weights of the solver's basis in fractions, if links carry them."""
-        import highspy
-
-        basis = self.solver.getBasis()
-        basic = [column for column, status in enumerate(basis.col_status) if status == highspy.HighsBasisStatus.kBasic]
-        full = [row for row, status in enumerate(basis.row_status) if status != highspy.HighsBasisStatus.kBasic]
-        if len(basic) != len(full):
-            return None
-        place = {column: number for number, column in enumerate(basic)}
-        matrix: list[dict[int, Fraction]] = [{} for _ in full]
-        for number, row in enumerate(full):
-            for column in basic:
-                if row in self.uses[column]:
-                    matrix[number][place[column]] = Fraction(self.uses[column][row])
-        rates = list(self.links.values())
-        found = solved(matrix, [Fraction(rates[row]) for row in full])
-        if found is None or any(weight < 0 for weight in found):
-            return None
-        load = [Fraction(0)] * len(rates)
-        for column, weight in zip(basic, found, strict=True):
-            for row, times in self.uses[column].items():
-                load[row] += weight * times
-        if any(carried > rate for carried, rate in zip(load, rates, strict=True)):
-            return None
-        trees = list(self.trees)
-        return {trees[column]: weight for column, weight in zip(basic, found, strict=True) if weight}
+        for link in (link for edge in tree for link in _passed(edge)):
+            used[row[link]] = used.get(row[link], 0) + 1
+        trees[tree] = None
+        program.add(used, 1)
+        prices = program.prices()
+    weights = program.exact()
+    return None if weights is None else {tree: weight for tree, weight in zip(trees, weights, strict=True) if weight}
 
 
 def _cheapest(gpus: int, links: Mapping[Link, int], prices: Sequence[float]) -> tuple[Spanning, float]:

@@ -71,7 +71,7 @@ def improved(question: Question, packing: Packing, root: int | None = None) -> P
         return packing
     better = packing
     if solution.rate * unit > packing.rate or root is not None:
-        better = replace(packing, trees=tuple(network.trees(solution, unit)))
+        better = replace(packing, trees=tuple(network.trees(solution, unit)), is_best=False)
     # Where switches were removed, other trees might have been possible.
     if root is None and len(question.nodes) == gpus:
         bound = _bound(network, cuts, solution.multipliers, unit)

@@ -687,7 +687,7 @@ impl<F: Fabric> Network for Ethernet<F> {
                 self.capture(now.0, number as u32);
             }
             if let Some((busy, to)) = self.links[number].rest() {
-                self.usage.add_frames(number as u32, busy, to.min(now.0));
+                self.usage.add_frames_until(number as u32, busy, to, now);
             }
         }
         if let Some(within) = &mut self.within {

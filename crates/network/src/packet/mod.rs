@@ -400,6 +400,17 @@ impl<F: Fabric> Network for Packet<F> {
         self.books
     }
 
+    /// What is decided to start later starts as soon as the wire is free, so that wires are busy without a pause from
+    /// now on.
+    fn finish(&mut self, now: Ps) {
+        for (id, link) in self.links.iter().enumerate() {
+            if link.free > now {
+                let len = link.rate.size(link.free - now).min(self.usage.bytes(id as u32));
+                self.usage.cut(id as u32, len, now, link.free, now);
+            }
+        }
+    }
+
     fn usage(&self) -> &LinkUsage {
         &self.usage
     }

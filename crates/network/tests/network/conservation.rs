@@ -90,3 +90,49 @@ fn supply_in_packets_and_at_once_carry_the_same() {
     let run = |p| play(packets(&fabric, DeadlockRule::Bubble, None, true), &fabric, &[p]).finished();
     assert_eq!(run(at_once).arrivals, run(in_packets).arrivals);
 }
+
+/// Bytes and busy picoseconds of the links that two messages of 1 MB from NPU 0 to its neighbour take, if the run ends
+/// at `end`.
+fn cut<N: Network>(mut net: N, fabric: &dyn Fabric, end: Ps) -> (u64, u64) {
+    let message = Message {
+        src: NodeId(0),
+        route: Route::To(NodeId(1)),
+        queue: 0,
+        len: Bytes(1_000_000),
+        class: TrafficClass::default(),
+        delivery: Delivery::Whole,
+        tag: 0,
+        receipt: None,
+    };
+    let (mut queue, mut out) = (EventQueue::new(), Vec::new());
+    net.send(Ps::ZERO, message, &mut queue);
+    net.send(Ps::ZERO, message, &mut queue);
+    while let Some((now, _, event)) = queue.pop().filter(|&(now, ..)| now <= end) {
+        net.handle(now, event, &mut queue, &mut out);
+    }
+    net.finish(end);
+    let links = 0..fabric.links();
+    let usage = net.usage();
+    (links.clone().map(|link| usage.bytes(link).0).sum(), links.map(|link| usage.busy(link).0).sum())
+}
+
+/// At 25.6 GB/s, two messages of 1 MB take 78.125 us.
+#[test]
+fn a_run_that_is_cut_has_what_links_had_carried_by_then() {
+    let fabric = torus(&[(4, 25_600_000_000, 100_000)]);
+    let ends =
+        [(0, 0), (10_000_000, 256_000), (50_000_000, 1_280_000), (78_125_000, 2_000_000), (90_000_000, 2_000_000)];
+    for (end, bytes) in ends {
+        let expected = (bytes, end.min(78_125_000));
+        for trains in [false, true] {
+            let net = packets(&fabric, DeadlockRule::Bubble, None, trains);
+            assert_eq!(cut(net, &fabric, Ps(end)), expected, "packets, {end}");
+        }
+        assert_eq!(
+            cut(Analytical::new(fabric.clone(), Ps(1_000_000)), &fabric, Ps(end)),
+            expected,
+            "analytical, {end}"
+        );
+        assert_eq!(cut(flows(&fabric), &fabric, Ps(end)), expected, "flows, {end}");
+    }
+}

@@ -22,7 +22,7 @@ syncline_core::table! {
         to: Vec<i64> as Index,
         /// Dimension of the link, or its class in machines and topology files.
         dim: Vec<i64> as Index,
-        /// Payload that the link carried.
+        /// Payload that the link carried, on the backend ethernet with headers and acknowledgements.
         bytes: Vec<i64> as Bytes,
         /// Time that the link was busy; where the backend ignores contention, time that its bytes would need.
         busy_ps: Vec<i64> as Picoseconds,

@@ -35,6 +35,42 @@ impl Graph {
         ports.filter(move |(_, link)| continues(link))
     }
 
+    /// Whether best ways that begin with these links meet no more than one hop before an NPU: there is one way over each
+    /// link, and their last two hops differ.
+    pub(super) fn meet_near<'a>(
+        &self,
+        links: impl Iterator<Item = (PortId, &'a GraphLink)>,
+        down: bool,
+        dst: NodeId,
+    ) -> bool {
+        let mut ends = Vec::new();
+        for (_, link) in links {
+            let Some(end) = self.last_hops(link, down, dst) else { return false };
+            if ends.contains(&end) {
+                return false;
+            }
+            ends.push(end);
+        }
+        true
+    }
+
+    /// The nodes that the last two hops of the way over a link leave, if there is one best way.
+    fn last_hops(&self, link: &GraphLink, down: bool, dst: NodeId) -> Option<[NodeId; 2]> {
+        let (mut left, mut at) = ([link.from; 2], link.to);
+        let mut down = down || self.goes_down(link);
+        while at != dst {
+            let mut onward = self.onward(at, down, dst);
+            let (_, next) = onward.next()?;
+            if onward.next().is_some() {
+                return None;
+            }
+            left = [left[1], at];
+            down |= self.goes_down(next);
+            at = next.to;
+        }
+        Some(left)
+    }
+
     /// How many best ways there are to an NPU from a node that is not the NPU, up to [`Graph::MAX_WAYS`].
     pub(super) fn ways(&self, at: NodeId, down: bool, dst: NodeId) -> u16 {
         let gate = self.gates[dst.index()];

@@ -107,7 +107,7 @@ const GROUP: &str = "model_parallel_NPU_group";
 const CHECKPOINTS: &str = "checkpoints";
 const INITIATES: &str = "checkpoint_initiates";
 const LAST_BOTTOM: &str = "last bottom layer";
-/// What ASTRA-sim 1.0 has before that layer (`Workload::initialize_workload`); files without it are read as well.
+/// What later versions of the format have before that layer; ASTRA-sim 1.0 has the number alone.
 const LAST_BOTTOM_LABEL: &str = "DLRM_LAST_BOTTOM_LAYER:";
 const OPTION: &str = "option of the parallelism";
 
