@@ -11,14 +11,13 @@ cheaper than what it gains, none are faster.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, pairwise
 from typing import Final
 
-from syncline.treegen.columns import NOTHING, ROUNDS, Program
+from syncline.treegen.columns import NOTHING, ROUNDS, Program, Way, cheapest_ways
 from syncline.treegen.packing import MOST_UNEQUAL, TASKS, TOWARDS_ROOT, Arc, Packing, Tree, ask_network
 from syncline.treegen.question import Question
 
@@ -27,9 +26,7 @@ OF_A_LINK: Final = 1e-10
 
 Link = tuple[int, int]
 """Two nodes, in the direction of data."""
-Edge = tuple[int, ...]
-"""The nodes of a way between two GPUs, with both ends."""
-Spanning = tuple[Edge, ...]
+Spanning = tuple[Way, ...]
 """The edges of a tree, from its root on; of a tree to the root, the last ones of the data first."""
 
 
@@ -128,29 +125,15 @@ class _Search:
         return found
 
 
-def _edges(gpus: int, links: Mapping[Link, int], prices: Sequence[float]) -> Iterator[tuple[float, Edge]]:
+def _edges(gpus: int, links: Mapping[Link, int], prices: Sequence[float]) -> Iterator[tuple[float, Way]]:
     """The cheapest way from every GPU to every other one, over switches alone."""
     leaving: dict[int, list[tuple[int, float]]] = {}
     for (src, dst), row in links.items():
         leaving.setdefault(src, []).append((dst, prices[row] + OF_A_LINK))
-    for src in range(gpus):
-        seen: set[int] = set()
-        queue: list[tuple[float, Edge]] = [(0.0, (src,))]
-        while queue:
-            cost, way = heapq.heappop(queue)
-            at = way[-1]
-            if at in seen:
-                continue
-            seen.add(at)
-            if at != src and at < gpus:  # GPUs do not forward
-                yield cost, way
-                continue
-            for there, price in leaving.get(at, ()):
-                if there not in seen:
-                    heapq.heappush(queue, (cost + price, (*way, there)))
+    return ((cost, way) for cost, _, way in cheapest_ways(gpus, leaving))
 
 
-def _cheapest(gpus: int, edges: Sequence[tuple[float, Edge]], want: _Want) -> Spanning:
+def _cheapest(gpus: int, edges: Sequence[tuple[float, Way]], want: _Want) -> Spanning:
     """The cheapest tree of these edges."""
     ends = [(way[-1], way[0]) if want.to_root else (way[0], way[-1]) for _, way in edges]
     costs = [cost for cost, _ in edges]
@@ -172,7 +155,7 @@ def _packed(
     weights: Sequence[tuple[_Want, Spanning, Fraction]],
 ) -> Packing:
     """The packing with these trees: its arcs over switches have what the trees take, others have their links."""
-    taken: dict[Edge, Fraction] = {}
+    taken: dict[Way, Fraction] = {}
     for _, tree, weight in weights:
         for edge in tree:
             taken[edge] = taken.get(edge, Fraction(0)) + weight

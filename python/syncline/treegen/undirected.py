@@ -13,22 +13,19 @@ Nothing is gained by other trees to the roots than those from them: half of eith
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import pairwise
 
 from syncline.treegen import loads
-from syncline.treegen.columns import NOTHING, ROUNDS, Program
+from syncline.treegen.columns import NOTHING, ROUNDS, Program, Way, cheapest_ways
 from syncline.treegen.packing import MOST_UNEQUAL, Arc, Packing, Tree
 from syncline.treegen.question import Question
 
 Link = tuple[int, int]
 """Two nodes, the smaller one first."""
-Edge = tuple[int, ...]
-"""The nodes of a way between two GPUs, with both ends."""
-Spanning = tuple[Edge, ...]
+Spanning = tuple[Way, ...]
 """The edges of a tree."""
 
 
@@ -74,22 +71,7 @@ def _cheapest(gpus: int, links: Mapping[Link, int], prices: Sequence[float]) -> 
     for (one, two), price in zip(links, prices, strict=True):
         beside.setdefault(one, []).append((two, price))
         beside.setdefault(two, []).append((one, price))
-    edges = []
-    for src in range(gpus):
-        seen: set[int] = set()
-        queue: list[tuple[float, int, Edge]] = [(0.0, 0, (src,))]
-        while queue:
-            cost, hops, way = heapq.heappop(queue)
-            at = way[-1]
-            if at in seen:
-                continue
-            seen.add(at)
-            if src < at < gpus:
-                edges.append((cost, hops, way))
-            if at == src or at >= gpus:  # GPUs do not forward
-                for there, price in beside.get(at, ()):
-                    if there not in seen:
-                        heapq.heappush(queue, (cost + price, hops + 1, (*way, there)))
+    edges = [found for found in cheapest_ways(gpus, beside) if found[2][0] < found[2][-1]]
     group = list(range(gpus))
     tree, total = [], 0.0
     for cost, _, way in sorted(edges):
@@ -101,21 +83,21 @@ def _cheapest(gpus: int, links: Mapping[Link, int], prices: Sequence[float]) -> 
     return tuple(sorted(tree)), total
 
 
-def _passed(edge: Edge) -> list[Link]:
+def _passed(edge: Way) -> list[Link]:
     """The links of a way."""
     return [(min(ends), max(ends)) for ends in pairwise(edge)]
 
 
 def _with_trees(question: Question, packing: Packing, weights: Mapping[Spanning, Fraction]) -> Packing:
     """The packing with these trees: its arcs over switches have what the trees take, others have their links."""
-    taken: dict[Edge, Fraction] = {}
+    taken: dict[Way, Fraction] = {}
     for tree, weight in weights.items():
         for edge in tree:
             taken[edge] = taken.get(edge, Fraction(0)) + weight
     capacity = {(src, dst): rate for src, dst, rate in question.arcs}
     single = {(src, dst): Fraction(rate) for src, dst, rate in question.single}
     arcs: list[Arc] = []
-    number: dict[Edge, int] = {}
+    number: dict[Way, int] = {}
     for edge, weight in sorted(taken.items()):
         for way in (edge, edge[::-1]):
             ends, via = (way[0], way[-1]), way[1:-1]

@@ -21,13 +21,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from syncline.treegen import exact
 from syncline.treegen.packing import Bound, Packing, Share, Tree, ask_network
 from syncline.treegen.question import Question
-
-if TYPE_CHECKING:
-    import highspy
 
 MOST_GPUS: Final = 16
 """Of more GPUs, trees are those that are used both ways: exact solutions would take too long."""
@@ -213,9 +211,7 @@ class _Program:
         self.of_cuts = 1 + self.arcs
         columns = 1 + network.gpus + 2 * self.arcs
         infinity = highspy.kHighsInf
-        solver = highspy.Highs()  # type: ignore[no-untyped-call]
-        for option, value in (("output_flag", False), ("threads", 1), ("random_seed", 1), ("presolve", "off")):
-            solver.setOptionValue(option, value)
+        solver = exact.solver()
         self.fixed = [
             network.root is not None and 1 <= column <= network.gpus and column != 1 + network.root
             for column in range(columns)
@@ -229,28 +225,25 @@ class _Program:
             low, high = -infinity if least is None else float(least), infinity if most is None else float(most)
             solver.addRow(low, high, len(row), numbers, values)
         solver.run()
-        self.solver: highspy.Highs = solver
+        self.solver = solver
         self.values: list[float] = list(solver.getSolution().col_value)
 
     def exact(self) -> _Solution | None:
         """The solution of the solver's basis in fractions."""
-        import highspy
-
-        basis = self.solver.getBasis()
-        basic = [column for column, status in enumerate(basis.col_status) if status == highspy.HighsBasisStatus.kBasic]
-        tight = [row for row, status in enumerate(basis.row_status) if status != highspy.HighsBasisStatus.kBasic]
-        if len(basic) != len(tight):
+        basis = exact.basis(self.solver)
+        if basis is None:
             return None
+        basic, tight = basis
         place = {column: number for number, column in enumerate(basic)}
         matrix = [{place[c]: Fraction(v) for c, v in self.rows[row][0].items() if c in place} for row in tight]
         # Columns that are not in the basis are 0.
         right = [Fraction(self.rows[row][2] or 0) for row in tight]
-        found = solved(matrix, right)
+        found = exact.solved(matrix, right)
         transposed: list[dict[int, Fraction]] = [{} for _ in basic]
         for number, row in enumerate(matrix):
             for column, value in row.items():
                 transposed[column][number] = value
-        prices = solved(transposed, [Fraction(-1 if column == 0 else 0) for column in basic])
+        prices = exact.solved(transposed, [Fraction(-1 if column == 0 else 0) for column in basic])
         if found is None or prices is None:
             return None
         values = [Fraction(0)] * len(self.fixed)
@@ -267,40 +260,6 @@ class _Program:
             values[self.back :],
             multipliers,
         )
-
-
-def solved(matrix: Sequence[dict[int, Fraction]], right: Sequence[Fraction]) -> list[Fraction] | None:
-    """The solution of as many equations as unknowns; None if there is not exactly one."""
-    rows = [(dict(row), value) for row, value in zip(matrix, right, strict=True)]
-    order: list[tuple[int, dict[int, Fraction], Fraction]] = []
-    while rows:
-        # The row with fewest unknowns, and of these the one that fewest rows have, keep the others sparse.
-        users: dict[int, int] = {}
-        for row, _ in rows:
-            for unknown in row:
-                users[unknown] = users.get(unknown, 0) + 1
-        shortest = min(range(len(rows)), key=lambda place: len(rows[place][0]))
-        pivot_row, pivot_value = rows.pop(shortest)
-        if not pivot_row:
-            return None
-        column = min(pivot_row, key=lambda number: (users[number], number))
-        pivot = pivot_row[column]
-        order.append((column, pivot_row, pivot_value))
-        for number, (row, value) in enumerate(rows):
-            factor = row.get(column, Fraction(0)) / pivot
-            if factor:
-                for other, amount in pivot_row.items():
-                    left = row.get(other, Fraction(0)) - factor * amount
-                    if left:
-                        row[other] = left
-                    else:
-                        row.pop(other, None)
-                rows[number] = (row, value - factor * pivot_value)
-    found: dict[int, Fraction] = {}
-    for column, row, value in reversed(order):
-        known = sum((amount * found[other] for other, amount in row.items() if other != column), Fraction(0))
-        found[column] = (value - known) / row[column]
-    return [found[number] for number in range(len(matrix))]
 
 
 def _bound(network: _Network, cuts: Sequence[Cut], multipliers: Sequence[Fraction], unit: Fraction) -> Bound | None:
