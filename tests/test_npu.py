@@ -124,7 +124,7 @@ class TestPrecision:
             ("Ring(4)", ["workload.precision=fp16"], "the NPU of the ACE paper has one peak rate"),
             (
                 "dgx-h100",
-                ["workload.precision=fp8", "npu.peak=1PFLOP/s", "workload.element=2B"],
+                ["workload.precision=bf16", "npu.peak=1PFLOP/s", "workload.element=4B"],
                 "npu and workload.element state all that the precision would decide",
             ),
             ("dgx1v", ["workload.precision=fp12"], "this is not a known data type"),

@@ -576,7 +576,8 @@ class ModelWorkload(TypedDict, total=False):
     precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"] | None
     """The data type of kernels, which determines the peak rate of a GPU. By default it follows from the bytes of an
     element: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be chosen explicitly), 8 `fp64`, or the next wider
-    type that the GPU has.
+    type that the GPU has. `fp8` is the type of products of linear layers only, of their factors and their
+    peak rate: attention, other kernels, weights, gradients, activations and messages are as with `bf16`.
     """
     kernels: Literal["all", "weighted"]
     """Which kernels take time: all of them, or only those of operators with weights (convolutions, fully connected

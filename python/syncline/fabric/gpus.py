@@ -34,6 +34,9 @@ WIDTHS: Final[Mapping[Precision, int]] = MappingProxyType(
 """Data types that kernels compute in, with the bytes that an element has in memory."""
 BY_WIDTH: Final[Mapping[int, Precision]] = MappingProxyType({8: "fp64", 4: "fp32", 2: "fp16", 1: "fp8"})
 """What elements of so many bytes are computed in, if nothing is said: TF32 has to be asked for."""
+NARROW: Final[Mapping[Precision, Precision]] = MappingProxyType({"fp8": "bf16"})
+"""Data types that act on products of linear layers only, and what everything else is computed and kept in meanwhile:
+attention, other kernels, weights, gradients, activations and messages."""
 
 TFLOPS: Final = 10**12
 GB: Final = 10**9
@@ -65,6 +68,18 @@ class Gpu:
     def __reduce__(self) -> tuple[Callable[[str], Gpu], tuple[str]]:
         """Goes to worker processes by its name, as read-only mappings cannot."""
         return _named, (self.name,)
+
+
+def element_bytes(precision: Precision) -> int:
+    """Bytes of an element of weights, gradients and activations in training with a data type."""
+    return WIDTHS[NARROW.get(precision, precision)]
+
+
+def linear_bytes(precision: Precision | None, element: int) -> int | None:
+    """Bytes of an element of the factors of linear layers' products, beside elements of so many bytes, if products
+    have a data type of their own.
+    """
+    return min(element, WIDTHS[precision]) if precision is not None and precision in NARROW else None
 
 
 def _gpu(names: tuple[str, str], chip: tuple[int, int], memory: tuple[int, int], peaks: dict[Precision, float]) -> Gpu:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeVar
 
-from syncline.fabric.gpus import GPUS, Gpu, Precision
+from syncline.fabric.gpus import GPUS, NARROW, Gpu, Precision
 from syncline.schema.compute import Compute
 from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SmallCount
 from syncline.schema.section import Section
@@ -56,6 +56,15 @@ class Npu(Section):
         """Whether the rate of kernels does not follow from their data type."""
         return "peak" in self.model_fields_set or not self.compute.depends_on_type
 
+    def wide_peak(self, precision: Precision) -> int:
+        """The peak rate of what a narrow data type does not act on: the part of `peak` that it is of the GPU's figures,
+        and half where these are not known.
+        """
+        peaks = {} if self.gpu is None else GPUS[self.gpu].peaks
+        if precision not in peaks:
+            return self.peak // NARROW_GAIN
+        return self.peak * peaks[NARROW[precision]] // peaks[precision]
+
     @property
     def title(self) -> str:
         """What it is called: its GPU, or the NPU whose figures are the defaults."""
@@ -74,6 +83,8 @@ class Npu(Section):
 
 FIGURES: Final = ("peak", "sms", "clock", "memory_bandwidth", "memory", "bus", "sm_read")
 """Fields that describe hardware."""
+NARROW_GAIN: Final = 2
+"""How many times as fast as in BF16 products in FP8 are where no figures say it: as on all GPUs that have both."""
 PAPER_NPU: Final = "NPU of the ACE paper"
 AUTO_SHARE: Final = 2
 """A communication share that is `auto` is the memory bandwidth over this."""

@@ -18,7 +18,7 @@ from syncline.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
 from syncline.errors import InputError, one_of
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
-from syncline.fabric.gpus import GPUS, WIDTHS
+from syncline.fabric.gpus import GPUS, NARROW, WIDTHS
 from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.notation import MACHINES_ACCEPTED
 from syncline.fabric.topologies import Fabric, Wired
@@ -332,6 +332,7 @@ def _precision(parts: Parts) -> Iterator[Violation]:
         return
     if npu.is_peak_given:
         known = npu.gpu is not None and npu.peak == GPUS[npu.gpu].peaks.get(precision)
+        known = known or precision in NARROW  # which decides on the factors of linear layers, too
         if not known and "element" in workload.model_fields_set and workload.element != WIDTHS[precision]:
             message = "npu and workload.element state all that the precision would decide"
             yield Violation(path, message, "none; or no npu.peak, no array, or no workload.element")

@@ -10,7 +10,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 
 from syncline import collective_names, facts
 from syncline.errors import did_you_mean, one_of
-from syncline.fabric.gpus import WIDTHS, Precision
+from syncline.fabric.gpus import Precision, element_bytes, linear_bytes
 from syncline.models import evaluate
 from syncline.models import file as model_files
 from syncline.schema.fields import (
@@ -98,7 +98,8 @@ class ModelWorkload(Section):
     precision: Precision | None = None
     """The data type of kernels, which determines the peak rate of a GPU. By default it follows from the bytes of an
     element: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be chosen explicitly), 8 `fp64`, or the next wider type that the
-    GPU has."""
+    GPU has. `fp8` is the type of products of linear layers only, of their factors and their peak rate: attention, other
+    kernels, weights, gradients, activations and messages are as with `bf16`."""
     kernels: Literal["all", "weighted"] = "all"
     """Which kernels take time: all of them, or only those of operators with weights (convolutions, fully connected and
     recurrent layers, attention, embeddings), as in simulators whose compute model has no others."""
@@ -108,8 +109,13 @@ class ModelWorkload(Section):
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
         if self.precision is not None and "element" not in self.model_fields_set:
-            object.__setattr__(self, "element", WIDTHS[self.precision])
+            object.__setattr__(self, "element", element_bytes(self.precision))
         return self
+
+    @property
+    def linear_element(self) -> int | None:
+        """Bytes of an element of the factors of linear layers' products, if these have a data type of their own."""
+        return linear_bytes(self.precision, self.element)
 
     @property
     def file(self) -> ModelFile:
@@ -156,8 +162,13 @@ class DividedWorkload(Section):
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
         if self.precision is not None and "element" not in self.model_fields_set:
-            object.__setattr__(self, "element", WIDTHS[self.precision])
+            object.__setattr__(self, "element", element_bytes(self.precision))
         return self
+
+    @property
+    def linear_element(self) -> int | None:
+        """Bytes of an element of the factors of linear layers' products, if these have a data type of their own."""
+        return linear_bytes(self.precision, self.element)
 
     @property
     def file(self) -> ModelFile:

@@ -71,7 +71,7 @@ class Request:
             model=self.model(parallel.micro_batch),
             parallel=parallel,
             mesh=Mesh.of(parallel, self.npus, self.sizes),
-            costs=Costs(workload.element),
+            costs=Costs(workload.element, workload.linear_element),
             micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
             bucket=training.bucket,
             first_bucket=training.first_bucket,
