@@ -143,7 +143,7 @@ def _packaged(name: str, batch: int, sequence: int | None, parameters: tuple[tup
 
 
 class DividedWorkload(Section):
-    """Training of a model with a given batch, which is divided among all NPUs as `parallel` says."""
+    """Training of a model with a given batch, which is divided as `parallel` says among all NPUs that take part."""
 
     model: NamedModelField
     """The model: the name of one that comes with the package, or the path of a model file (docs/models.md), relative to
@@ -181,6 +181,11 @@ class DividedWorkload(Section):
         return evaluate.evaluate(self.file, 1, self.sequence, self.parameters)
 
 
+GRADIENTS: Final = 9
+"""Where the collective of the gradients of weights stands in a line of a text workload; its bytes follow."""
+ALL_REDUCED: Final = re.compile(r"ALLREDUCE ([0-9]{1,18})", re.ASCII)
+
+
 class TextFile(str):
     """The path of a text workload that has been read."""
 
@@ -188,6 +193,8 @@ class TextFile(str):
     """The kinds of its collectives."""
     is_one_collective: bool = False
     """Whether it has no passes, and is there for the time of a collective (`MICRO`)."""
+    gradient_bytes: int = 0
+    """Bytes of the gradients of weights that an NPU all-reduces in an iteration."""
 
     @classmethod
     def of(cls, path: str, text: str) -> TextFile:
@@ -198,6 +205,9 @@ class TextFile(str):
         file = cls(path)
         file.kinds = tuple(sorted(found)) or ("all-reduce",)
         file.is_one_collective = text.split(maxsplit=1)[:1] == ["MICRO"]
+        if not file.is_one_collective:
+            ends = (" ".join(line.split()[GRADIENTS : GRADIENTS + 2]) for line in text.splitlines())
+            file.gradient_bytes = sum(int(match[1]) for match in map(ALL_REDUCED.fullmatch, ends) if match)
         return file
 
 
