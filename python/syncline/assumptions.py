@@ -42,7 +42,7 @@ UNSAID = frozenset({"name", "description", "calibration", "output"})
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "software", "inflight_per_dimension", "loops", "posting", "jitter"}
-    | {"injection_latency"}
+    | {"injection_latency", "reserved"}
     | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
 )
 """Fields whose default is nothing, or is listed with what it means. Empty mappings need not be named."""
@@ -161,11 +161,12 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
     assumed = GPUS[npu.gpu].precision(DEFAULT_ELEMENT)
     shown = {**npu.model_dump(mode="json"), "peak": f"{npu.peak / 1e12:g}TFLOP/s"}
     for name in FIGURES:
-        if name in given or name in ignored:
+        if name in given or name in ignored or (name == "reserved" and not experiment.is_training):
             continue
         why = {
             "peak": f"dense peak of the GPU for {experiment.precision or assumed}",
             "bus": "assumed to carry as much as the memory of the GPU",
+            "reserved": "of npu.memory, assumed for CUDA's context and the buffers of NCCL",
             "sm_read": "default",
         }
         yield f"npu.{name} = {shown[name]} ({why.get(name, 'of the GPU')})"

@@ -52,7 +52,7 @@ def incomplete(experiment: Experiment, astra_text: str | None) -> dict[str, Any]
         "job": _job(experiment, astra_text),
         "output": {
             "window_ps": experiment.output.window,
-            "trace_npus": experiment.output.trace_npus,
+            "trace_npus": experiment.traced,
             "trace_limit": experiment.output.trace_limit,
         },
     }

@@ -347,7 +347,7 @@ class Dcqcn(TypedDict, total=False):
 
 
 class DividedWorkload(TypedDict, total=False):
-    """Training of a model with a given batch, which is divided among all NPUs as `parallel` says."""
+    """Training of a model with a given batch, which is divided as `parallel` says among all NPUs that take part."""
 
     model: str
     """The model: the name of one that comes with the package, or the path of a model file (docs/models.md), relative
@@ -625,7 +625,9 @@ class Npu(TypedDict, total=False):
     memory_bandwidth: str
     """Main-memory bandwidth, for compute and communication together."""
     memory: str | None
-    """Main memory; a model that does not fit causes a warning. Not checked if unknown."""
+    """Main memory; a model that does not fit is refused. Not checked if unknown."""
+    reserved: str
+    """What a model does not get of it: of a GPU 1 GiB, for CUDA's context and the buffers of NCCL."""
     bus: str
     """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
     sm_read: str
@@ -655,7 +657,7 @@ class Output(TypedDict, total=False):
     200 to 400 windows, and a long one windows of 0.8 us.
     """
     trace_npus: Sequence[int]
-    """NPUs whose activity is traced."""
+    """NPUs whose activity is traced; of those that take part the first, if nothing is stated."""
     trace_limit: int
     """The most spans of activity that are traced; of messages and of busy spans of links, a twentieth of it each."""
 
