@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import codecs
-import json
 from pathlib import Path
 from typing import Final
 
-from syncline import document, inputs
+from syncline import document, inputs, json_reading
 from syncline.errors import InputError, Problem
 from syncline.fabric import edges, elements, htsim, matrix, nccl
 from syncline.fabric.graph import Graph
@@ -49,8 +48,8 @@ def _without_tabs(text: str) -> str:
     """JSON may be indented with tabs, which YAML, as which it is read, does not accept; its strings have none."""
     if "\t" in text and text.lstrip()[:1] in "{[":
         try:
-            json.loads(text)
-        except (ValueError, RecursionError):
+            json_reading.parse(text)
+        except json_reading.NotJsonError:
             return text
         return text.replace("\t", " ")
     return text

@@ -50,6 +50,8 @@ class Assembled:
     """Nodes of all NPUs."""
     families: dict[str, int] = field(default_factory=dict)
     """Communicators of each family."""
+    traces: Sequence[Trace] = ()
+    """The traces that it was made of."""
 
 
 def assemble(
@@ -84,7 +86,8 @@ def assemble(
     classes = _classes(traces, ordered, family_of, count)
     graph = {"format": "syncline-graph", "families": found, "classes": classes}
     nodes = sum(len(items) for items in ordered.values())
-    return Assembled(graph, count, nodes, {name: len(groups_of(family)) for name, family in found.items()})
+    sizes = {name: len(groups_of(family)) for name, family in found.items()}
+    return Assembled(graph, count, nodes, sizes, traces)
 
 
 def _raise(problems: Sequence[Problem]) -> None:

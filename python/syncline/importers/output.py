@@ -13,6 +13,7 @@ import yaml
 
 from syncline.document import scalar
 from syncline.errors import InputError, Problem, command_line
+from syncline.importers.traces import Trace
 
 GRAPH, EXPERIMENT, DIFFERENCES = "graph.json", "experiment.yaml", "differences.md"
 MOST_NPUS_NAMED: Final = 64
@@ -75,6 +76,10 @@ class Imported:
     """Further files, by name, that the experiment reads."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What the document says of it: NPUs, nodes, and so on."""
+    warnings: list[str] = field(default_factory=list)
+    """What a user has to know before the numbers of a run are taken for what was recorded."""
+    traces: Sequence[Trace] = ()
+    """The traces of which the graph was made. Replays are held against the recorded time, where they have one."""
 
 
 def graph_text(graph: Mapping[str, Any]) -> str:
@@ -86,7 +91,9 @@ def graph_text(graph: Mapping[str, Any]) -> str:
         head = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in of.items() if key != "nodes")
         classes.append(f'  {json.dumps(name)}: {{{head}, "nodes": [\n{nodes}\n  ]}}')
     joined = ",\n".join(classes)
-    start = '{"format": "syncline-graph",\n"families": {'
+    more = {key: value for key, value in graph.items() if key not in ("format", "families", "classes")}
+    head = "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in more.items())
+    start = f'{{"format": "syncline-graph",\n{head}"families": {{'
     return f'{start}{f"{chr(10)}{families}{chr(10)}" if families else ""}}},\n"classes": {{\n{joined}\n}}}}\n'
 
 

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+MOST_DIGITS: Final = 18
+"""Digits of the largest index of an item."""
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
 
@@ -32,7 +34,8 @@ class Positions:
         at = self._after_blanks(0)
         for key in path:
             within = self._within(at)
-            found = within.get(key, within.get(int(key)) if isinstance(key, str) and key.isdecimal() else None)
+            is_place = isinstance(key, str) and key.isdecimal() and len(key) <= MOST_DIGITS
+            found = within.get(key, within.get(int(key)) if is_place else None)
             if found is None:
                 break
             at = found

@@ -6,7 +6,6 @@ matrices of htsim are read as well (`matrix_graph`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Protocol
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from syncline import collective_names
+from syncline import collective_names, json_reading
 from syncline.document import decode
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.fabric.allocation import AllocationError
@@ -193,6 +192,10 @@ class Graph(Section):
 
     format: Literal["syncline-graph"] = "syncline-graph"
     """What kind of file it is."""
+    steps: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Iterations that the nodes are, such as the steps of a profile. Results per iteration are divided by them, too."""
+    warnings: Annotated[list[Annotated[str, Field(max_length=2000)]], Field(max_length=100)] = Field(default=[])
+    """What every run of the graph warns of, such as how far a graph is from the trace of which it was made."""
     families: dict[Name, Family] = Field(default={})
     """The families of communicators, by name."""
     classes: Annotated[dict[Name, NpuClass], Field(min_length=1)]
@@ -345,11 +348,10 @@ def read(content: bytes, file: str) -> GraphFile:
     if connection_matrix.looks_like(text):
         return _of_matrix(connection_matrix.read(content, file))
     try:
-        values = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        message = f"this is not JSON: {getattr(error, 'msg', 'it is nested too deeply')}"
-        raise InputError([Problem(file, line, "", None, message, "a JSON document")]) from None
+        values = json_reading.parse(text)
+    except json_reading.NotJsonError as error:
+        message = f"this is not JSON: {error.reason}"
+        raise InputError([Problem(file, error.line, "", None, message, "a JSON document")]) from None
     positions = Positions(text)
     try:
         graph = _GRAPH.validate_python(values)

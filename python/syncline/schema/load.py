@@ -395,8 +395,10 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
         loading.warnings += [w for w in parts.topology.graph.warnings if w not in loading.warnings]
     for plan in plans if isinstance(plans, tuple) else ():
         loading.warnings += [w for w in plan.warnings if w not in loading.warnings]
-    if isinstance(parts.workload, GraphWorkload) and parts.topology is not None:
-        loading.problems += parts.workload.file.violations(parts.topology.npus)
+    if isinstance(parts.workload, GraphWorkload):
+        loading.warnings += [w for w in parts.workload.file.graph.warnings if w not in loading.warnings]
+        if parts.topology is not None:
+            loading.problems += parts.workload.file.violations(parts.topology.npus)
     if experiment is not None and len(loading.problems) == before:
         loading.problems += _evaluated(experiment, tree)
     npus = None if parts.topology is None else parts.topology.npus
