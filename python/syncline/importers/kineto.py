@@ -98,19 +98,23 @@ def _made(name: str, profiles: Sequence[Profile], windows: Sequence[Window], cou
     made.assumptions = [*assumptions, *notes.assumptions(), CLOCKS]
     made.facts = chakra.facts(found)
     made.traces = found.traces
-    made.warnings = [_unnamed(trace, notes.unnamed[trace.npu]) for trace in traces if notes.unnamed[trace.npu]]
+    made.warnings = _unnamed(found.traces, notes.unnamed)
     return made
 
 
-def _unnamed(trace: Trace, count: int) -> str:
-    """Warning for kernels of NCCL of which nothing but the time is known."""
-    record = trace.record
-    share = record.exposed / record.time if record is not None and record.time else 0.0
-    return (
-        f"rank {trace.npu}: {count} kernels of NCCL do not say which collective they are; they take the recorded time "
-        "on any network, and runs count them as background compute, not as communication (in the record, exposed "
-        f"communication is {percent(share)} of the time)"
-    )
+def _unnamed(traces: Sequence[Trace], kernels: Counter[int]) -> list[str]:
+    """Warning for kernels of NCCL of which nothing but the time is known, by rank."""
+    if not kernels:
+        return []
+    records = {trace.npu: trace.record for trace in traces if trace.npu in kernels and trace.record is not None}
+    rank, record = max(records.items(), key=lambda entry: entry[1].exposed)
+    on_ranks = output.npus_text([*kernels])
+    return [
+        f"{kernels.total()} kernels of NCCL do not say which collective they are (rank {on_ranks}): "
+        "they take the recorded time on any network, and runs count them as background compute, not as communication; "
+        f"in the record, exposed communication is {percent(record.exposed / max(1, record.time))} of the time of rank "
+        f"{rank}"
+    ]
 
 
 def _taken(profiles: Sequence[Profile], steps: Sequence[Mapping[int, Step]], numbers: Sequence[int]) -> list[str]:
