@@ -22,7 +22,7 @@ from typing import Final
 from syncline.importers import kineto_format
 from syncline.importers.kineto_format import ON_DEVICE, ON_GPU, ON_HOST, STEP, Event, Profile
 
-COMPLETE: Final = 0.75
+COMPLETE: Final = 0.9
 """The least share of the kernels of other steps that the first and the last step have if they are complete."""
 _NUMBER: Final = re.compile(rf"{re.escape(STEP)}([0-9]{{1,18}})")
 
