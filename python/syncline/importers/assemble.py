@@ -32,7 +32,6 @@ from syncline.importers.traces import (
     unique_names,
 )
 
-MOST_PROBLEMS: Final = 50
 MOST_SIZE: Final = 2**63 - 1
 MOST_TAG: Final = 2**32 - 2
 MOST_FAMILIES: Final = 255
@@ -92,7 +91,7 @@ def assemble(
 
 def _raise(problems: Sequence[Problem]) -> None:
     if problems:
-        raise InputError(problems[:MOST_PROBLEMS])
+        raise InputError(problems)
 
 
 def _ordered(trace: Trace, problems: list[Problem]) -> list[Item]:

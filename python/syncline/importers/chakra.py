@@ -23,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from syncline import inputs, json_reading
-from syncline.errors import InputError, Problem, shown
+from syncline.errors import MOST_LISTED, InputError, Problem, shown
 from syncline.importers import chakra_format, groups_file, output, ranks
 from syncline.importers.assemble import Assembled, assemble
 from syncline.importers.chakra_format import COLLECTIVES, NODE_TYPES
@@ -168,7 +168,7 @@ def read(content: bytes, file: str, npu: int, rules: Rules) -> tuple[Trace, Own 
             trace.items.append(_item(node, rules, own))
         except InputError as error:
             problems += error.problems
-            if len(problems) >= 50:
+            if len(problems) >= MOST_LISTED:
                 break
     if problems:
         raise InputError(problems)
@@ -500,7 +500,7 @@ def assembled(files: ranks.Files, rules: Rules, groups: Mapping[str, Sequence[in
         traces.append(trace)
         own = said_of
     if problems:
-        raise InputError(problems[:50])
+        raise InputError(problems)
     npus = max(files.by_npu) + 1
     if own is not None and own.npus != npus:
         message = f"the traces are of {own.npus} NPUs, and there are {npus} files"

@@ -172,7 +172,7 @@ def places(out: Path | None, name: str) -> Places:
 
 def save(imported: Imported, out: Path | None) -> dict[str, str]:
     """Writes the files, checks that the experiment is legal, and returns their names. Raises [`InputError`]."""
-    from syncline import outputs
+    from syncline import folders, outputs
     from syncline.schema import graph_file, load
 
     to = places(out, imported.name)
@@ -188,15 +188,15 @@ def save(imported: Imported, out: Path | None) -> dict[str, str]:
     contents[to.experiment] = experiment_text(imported, to.graph).encode()
     experiment = to.folder / to.experiment
     kinds = {to.graph: outputs.GRAPH, to.differences: outputs.DIFFERENCES, to.experiment: outputs.IMPORTED}
-    outputs.write_into(
-        to.folder, {name: (content, kinds.get(name) or outputs.same(content)) for name, content in contents.items()}
-    )
-    try:
-        load.load_file(experiment, str(experiment))
-    except InputError:
-        for name in contents:
-            (to.folder / name).unlink(missing_ok=True)
-        raise
+    written = {name: (content, kinds.get(name) or outputs.same(content)) for name, content in contents.items()}
+    with folders.made(to.folder):
+        outputs.write_into(to.folder, written)
+        try:
+            load.load_file(experiment, str(experiment))
+        except InputError:
+            for name in contents:
+                (to.folder / name).unlink(missing_ok=True)
+            raise
     files = {"experiment": str(experiment)}
     if imported.graph is not None:
         files["graph"] = str(to.folder / to.graph)

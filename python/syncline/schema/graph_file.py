@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -26,8 +27,8 @@ from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.section import Section, Violation
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-MOST_PROBLEMS: Final = 50
-"""Problems of one file that are listed."""
+MOST_PROBLEMS: Final = 1000
+"""Problems of one file that are found places for."""
 
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]] | str, Field(description="NPUs, as a list or as text: 0-3,8.")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -356,16 +357,24 @@ def read(content: bytes, file: str) -> GraphFile:
     try:
         graph = _GRAPH.validate_python(values)
     except ValidationError as error:
-        details = error.errors(include_url=False)[:MOST_PROBLEMS]
-        raise InputError([_problem(file, positions, detail) for detail in details]) from None
+        details = error.errors(include_url=False)
+        raise _refused(file, (_problem(file, positions, detail) for detail in details), len(details)) from None
     found = GraphFile(file, content, graph, positions)
-    problems = [
-        found.problem(broken.path, broken.message, _value(values, broken.path), broken.accepted)
-        for broken in _broken(graph)
-    ]
-    if problems:
-        raise InputError(problems[:MOST_PROBLEMS])
+    wrong = list(_broken(graph))
+    if wrong:
+        problems = (
+            found.problem(broken.path, broken.message, _value(values, broken.path), broken.accepted) for broken in wrong
+        )
+        raise _refused(file, problems, len(wrong))
     return found
+
+
+def _refused(file: str, problems: Iterator[Problem], count: int) -> InputError:
+    """The error with the first of so many problems, whose places take some time to find."""
+    found = list(islice(problems, MOST_PROBLEMS))
+    if count > len(found):
+        found.append(Problem(file, found[-1].line, "", None, f"{count - len(found):,} further things are wrong"))
+    return InputError(found)
 
 
 def _of_matrix(matrix: connection_matrix.Matrix) -> GraphFile:

@@ -818,4 +818,6 @@ class ErrorsDocument(Part):
     version: str
     """The version of Syncline that has made it."""
     errors: Annotated[list[ProblemDocument], Field(min_length=1)]
-    """Everything that is wrong with the input."""
+    """What is wrong with the input, the first of it where it is much."""
+    omitted: int | None = None
+    """How many more things are wrong."""
