@@ -213,7 +213,7 @@ class Work:
                 found = table.of(simulations, entries)
                 if entries:
                     sweeps.write(path, found, name, found.status(len(simulations)))
-                else:
+                elif not kept.entries:
                     kept.remove()
             if interrupted:
                 return False
