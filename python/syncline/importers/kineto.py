@@ -44,7 +44,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
             made.assumptions += _taken(profiles, steps, numbers)
             return made
         except InputError:
-            pass  # where it is not for the steps, this is what comes of the whole as well
+            pass  # errors that are not for the steps come again with all of the profiles
     made = _made(files.name or "profile", profiles, [_whole(profile) for profile in profiles], count, asked)
     made.assumptions += [UNMATCHED] if numbers else []
     return made

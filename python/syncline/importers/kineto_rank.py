@@ -27,13 +27,13 @@ from syncline.importers import kineto_format
 from syncline.importers.kineto_communication import Communication, Notes
 from syncline.importers.kineto_format import ON_DEVICE, RUNTIME, WAITS, Event, Profile
 from syncline.importers.kineto_steps import Window
-from syncline.importers.record import COMMUNICATION, MOST_STREAMS, of_spans
+from syncline.importers.record import COMMUNICATION, MOST_STREAMS, Span, of_spans
 from syncline.importers.traces import Item, Record, Time, Trace, Work
 
 LEAST_GAP_PS: Final = 1_000_000
 """The shortest gap from which a wait for a collective is inferred: a microsecond."""
 MOST_LOOKED_AT: Final = 64
-"""Among so many of the last nodes of either kind, that is looked for for which another one has waited."""
+"""How many of the last items of a kind are searched for the one that another waited for."""
 OVERLAP: Final = "kernels begin before an earlier one of their stream ends, as in CUDA graphs: they run beside it"
 _IDLE: Final = "idle main stream"
 
@@ -52,7 +52,7 @@ def calls_of(profile: Profile) -> list[Event]:
 def trace_of(profile: Profile, window: Window, notes: Notes) -> Trace:
     """The trace of a rank. Raises [`InputError`]."""
     made = _Rank(profile, window, notes, Communication(profile, notes))
-    made.go()
+    made.make_items()
     groups = dict(made.communication.groups)
     return Trace(profile.rank, profile.file, made.items, groups, ["in-order"] * len(made.streams), record=made.record())
 
@@ -93,7 +93,7 @@ class _Rank:
     streams: dict[str, int] = field(default_factory=dict)
     """The number of each lane, of each thread of the host, and of the gaps of the main stream."""
     lanes: dict[str, list[_Lane]] = field(default_factory=dict)
-    """Those of each stream of the GPU."""
+    """By stream of the GPU, its parts."""
     lane_of: dict[int, _Lane] = field(default_factory=dict)
     """By index of an event, its lane."""
     main: str = ""
@@ -113,10 +113,10 @@ class _Rank:
     syncs: dict[str, list[tuple[int, Event]]] = field(default_factory=dict)
     """By stream of the GPU, its waits for others, as `cuda_sync` events say them, with their times."""
 
-    def go(self) -> None:
+    def make_items(self) -> None:
         """Makes items of events, in the order in which the host calls and the GPU is called."""
         device = self.window.device
-        self._place(device)
+        self._assign_lanes(device)
         self.launches = kineto_format.launches(self.profile.events)
         self._find_waits()
         host = list(self._points(device))
@@ -137,19 +137,18 @@ class _Rank:
                 self._run(each, key)
 
     def record(self) -> Record:
-        """The time that is recorded, of all items."""
-        device = self.window.device
-        spans = {
-            communicates: [
-                (e.start, e.end) for e in device if kineto_format.is_communication(e.name) == communicates
-                and (communicates or e.category == "kernel")
-            ]
-            for communicates in (True, False)
-        }  # fmt: skip
+        """The recorded time. Copies between memories are neither compute nor communication."""
+        communicating: list[Span] = []
+        computing: list[Span] = []
+        for event in self.window.device:
+            if kineto_format.is_communication(event.name):
+                communicating.append((event.start, event.end))
+            elif event.category == "kernel":
+                computing.append((event.start, event.end))
         time = max(self.ends, default=self.window.start) - self.window.start
-        return of_spans(time, spans[True], spans[False], self.window.steps)
+        return of_spans(time, communicating, computing, self.window.steps)
 
-    def _place(self, device: Sequence[Event]) -> None:
+    def _assign_lanes(self, device: Sequence[Event]) -> None:
         """Finds the lanes, and numbers them: the main stream first."""
         for event in device:
             stream = kineto_format.stream_of(event)
