@@ -231,7 +231,7 @@ def resolved(study: Study) -> dict[str, Any]:
         if (table := variant.experiment.npu.compute.measured) is not None:
             values["npu"]["compute"]["table"] = _input_name(table.content, ".csv")
         if variant.experiment.topology.file is not None:
-            values["topology"] = {"file": _topology_name(variant)}
+            values["topology"]["file"] = _topology_name(variant)
         values["collective"].pop("plan")
         if in_flight.left_open(variant.experiment.collective) == in_flight.BOTH:
             values["collective"].pop("inflight")  # it follows the fabric

@@ -37,6 +37,7 @@ from typing import Final, Literal, TypeAlias
 
 from syncline import quantities
 from syncline.fabric import hardware
+from syncline.fabric.gpu_products import Hardware
 from syncline.fabric.gpus import GPUS, Gpu
 from syncline.fabric.graph import (
     C2C,
@@ -241,7 +242,7 @@ class Cluster:
     @property
     def pcie(self) -> tuple[int, Fraction]:
         """Bytes per second of a PCIe link on the wire, and the share of them that payload gets."""
-        wire, share, _ = hardware.pcie_rate(f"{self.machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
+        wire, share = hardware.pcie_rate(self.machine.pcie_gt)
         return (
             wire if self.pcie_rate is None else self.pcie_rate,
             share if self.pcie_efficiency is None else self.pcie_efficiency,
@@ -329,6 +330,7 @@ class _Builder:
                 link_unit=int(self.machine.nvlink_rate * self.cluster.efficiency),
                 assumptions=tuple(self._assumptions()),
                 warnings=self.cluster.warnings,
+                hardware=Hardware(self.machine.gpu, "that of the machine"),
             )
         )
 

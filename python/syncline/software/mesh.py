@@ -108,7 +108,7 @@ def _seconds(cluster: Cluster, local: Sequence[int], traffic: Traffic, network: 
 
 def pcie_rate(machine: Machine) -> int:
     """Bytes per second of payload over a PCIe link of the machine."""
-    rate, efficiency, _ = hardware.pcie_rate(f"{machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
+    rate, efficiency = hardware.pcie_rate(machine.pcie_gt)
     return int(rate * efficiency)
 
 
