@@ -249,10 +249,19 @@ def test_the_command_writes_a_topology_file(tmp_path: Path, syncline_command: Co
     assert written.read_text() == dgx1_xml()
     ended = syncline_command("topology", "detect", "--nccl-file", str(file), "--gpus", "1,4-6", "--json")
     document = json.loads(ended.out)
-    assert (document["gpus"], document["trees_links"]) == ([1, 4, 5, 6], "nvlink")
+    assert (document["gpus"], document["trees_links"], document["warnings"]) == ([1, 4, 5, 6], "nvlink", [])
     ended = syncline_command("topology", "detect", "--nccl-file", str(file), "-o", str(tmp_path / "no/file"))
     assert ended.status == 2
     assert "--out" in ended.err
+
+
+def test_the_command_warns_of_nvlinks_that_the_file_lacks(tmp_path: Path, syncline_command: Command) -> None:
+    file = tmp_path / "nccl.xml"
+    file.write_text(CLOUD_XML)
+    line = ("topology", "detect", "--nccl-file", str(file), "--nvidia-smi", "no-such-command", "--sys", str(tmp_path))
+    assert "warning: the file has no NVLinks" in syncline_command(*line).err
+    (warning,) = json.loads(syncline_command(*line, "--json").out)["warnings"]
+    assert warning.startswith("the file has no NVLinks")
 
 
 def test_a_machine_without_gpus_is_not_the_fault_of_an_option(tmp_path: Path, syncline_command: Command) -> None:

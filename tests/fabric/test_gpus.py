@@ -110,7 +110,7 @@ def test_products_have_figures_that_are_known_and_ids_of_their_own() -> None:
     ids = [device for product in products for device in product.ids]
     assert len(ids) == len(set(ids))
     for product in products:
-        assert product.gpu is None or GPUS[product.gpu].memory == product.memory * 10**9
+        assert product.gpu is None or GPUS[product.gpu].memory == pytest.approx(product.memory * 1e9, rel=0.1)
         assert gpu_products.by_id(product.ids[0]) is product
 
 
