@@ -75,6 +75,9 @@ class TestNccl:
         (warning,) = graph.warnings
         assert "there are none in the file for 1 of 2 GPUs" in warning
 
+    def test_a_gpu_alone_needs_no_nvlinks(self) -> None:
+        assert read(of_devices("0x2330")).warnings == read(of_devices("")).warnings == ()
+
     def test_xgmi_is_warned_of(self) -> None:
         link = '<xgmi target="0000:02:00.0" count="1" tclass="0x120000"/>'
         graph = read(of_devices("0x74a1", "0x74a1", vendor="0x1002", inside=link))
@@ -198,3 +201,4 @@ class TestMatrix:
         (warning,) = read("NVIDIA H100 80GB HBM3\n" + matrix(full(2, "NODE"))).warnings
         assert warning.startswith("an H100 has 18 NVLinks, but there are none in the matrix (nvidia-smi topo -mp hides")
         assert read("NVIDIA H100 PCIe\n" + matrix(full(2, "NODE"))).warnings == ()
+        assert read("NVIDIA H100 80GB HBM3\n" + matrix(full(1, "X"))).warnings == ()  # nobody to reach

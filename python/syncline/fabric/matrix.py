@@ -213,7 +213,8 @@ class _Builder:
             self.assumptions.append(hardware.latency_assumption(kind, latency))
         self.assumptions += hardware.share_assumptions((link.kind, link.rate, link.efficiency) for link in self.links)
         has_nvlinks = any(link.kind in (NVLINK, NVSWITCH) for link in self.links)
-        if not has_nvlinks and self.known and all(product.always_has_nvlinks for product in self.known):
+        lacks_nvlinks = not has_nvlinks and len(self.matrix.gpus) > 1
+        if lacks_nvlinks and self.known and all(product.always_has_nvlinks for product in self.known):
             self.warnings.append(
                 gpu_products.without_nvlinks(self.known, "the matrix (nvidia-smi topo -mp hides them)")
             )

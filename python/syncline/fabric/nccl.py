@@ -19,6 +19,7 @@ Which GPUs these are follows from their PCI device ids (`gpu_products`).
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -370,7 +371,9 @@ class _Importer:
                 "the xGMI links between GPUs (<xgmi>) are left out: here the GPUs reach each other over PCIe only, "
                 "which is far slower"
             )
-        without = [gpu for gpu in self.gpus if not gpu.below("nvlink") and not gpu.below("xgmi")]
+        of_host = Counter(gpu.host for gpu in self.gpus)
+        lacking = [gpu for gpu in self.gpus if not gpu.below("nvlink") and not gpu.below("xgmi")]
+        without = [gpu for gpu in lacking if of_host[gpu.host] > 1]
         known = [product for gpu in without if (product := self._product(gpu)) and product.always_has_nvlinks]
         whose = "" if len(without) == len(self.gpus) else f" for {len(without)} of {len(self.gpus)} GPUs"
         if known:
