@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import schemas
+from syncline.sweeps import pool
 
 BROKEN = """\
 import sys
@@ -19,23 +20,24 @@ class Panic(BaseException):
     pass
 def broken(arguments):
     print("a table")
-    raise {error}
+    {what}
+    return 0
 cli.run = broken
 sys.argv = ["syncline", *sys.argv[1:]]
 __main__.main()
 """
 
 
-def ended(error: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def ended(what: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A command line in which something is wrong."""
-    line = [sys.executable, "-c", BROKEN.replace("{error}", error), *arguments]
+    line = [sys.executable, "-c", BROKEN.replace("{what}", what), *arguments]
     environment = {"TMPDIR": str(folder), "PYTHONPATH": ":".join(sys.path)}
     return subprocess.run(line, capture_output=True, text=True, check=False, env=environment, timeout=60)
 
 
 @pytest.mark.parametrize("error", ["TypeError('unhashable\\ntype')", "Panic('at the disco')", "RecursionError"])
 def test_an_error_that_nobody_foresaw_is_a_line_and_a_file(error: str, tmp_path: Path) -> None:
-    found = ended(error, "import", "kineto", "a b", folder=tmp_path)
+    found = ended(f"raise {error}", "import", "kineto", "a b", folder=tmp_path)
     assert (found.returncode, found.stdout) == (1, "a table\n")
     (line,) = found.stderr.splitlines()
     said = "syncline import kineto 'a b': this ended in an error of Syncline itself, "
@@ -51,7 +53,7 @@ def test_an_error_that_nobody_foresaw_is_a_line_and_a_file(error: str, tmp_path:
 
 
 def test_with_json_it_is_an_error_object(tmp_path: Path) -> None:
-    found = ended("ValueError('no')", "run", "x.yaml", "--json", folder=tmp_path)
+    found = ended("raise ValueError('no')", "run", "x.yaml", "--json", folder=tmp_path)
     assert found.returncode == 1
     document = json.loads(found.stderr)
     assert not schemas.problems("errors", document)
@@ -62,7 +64,25 @@ def test_with_json_it_is_an_error_object(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written_the_line_says_so(tmp_path: Path) -> None:
     missing = "tempfile.tempdir = '/nonexistent'"
-    line = BROKEN.replace("import sys", f"import sys, tempfile\n{missing}", 1).replace("{error}", "ValueError('no')")
+    line = BROKEN.replace("import sys", f"import sys, tempfile\n{missing}", 1).replace(
+        "{what}", "raise ValueError('no')"
+    )
     found = subprocess.run([sys.executable, "-c", line, "run"], capture_output=True, text=True, check=False, timeout=60)
     assert found.returncode == 1
     assert "its details could not be written: No such file or directory" in found.stderr
+
+
+def test_an_error_of_a_thread_is_a_line_as_well(tmp_path: Path) -> None:
+    found = ended("import threading; t = threading.Thread(target=int, args='x'); t.start(); t.join()", folder=tmp_path)
+    assert (found.returncode, found.stdout) == (0, "a table\n")
+    assert "(ValueError: invalid literal for int() with base 10: 'x')" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_an_error_of_a_worker_is_a_line_as_well(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    outcomes = dict(pool.carry_out(int, [("first", ("x",)), ("second", ("7",))], 2))  # type: ignore[arg-type]
+    assert str(outcomes["second"]) == "7"
+    assert "ended unexpectedly (exit status 1)" in str(outcomes["first"])
+    err = capfd.readouterr().err
+    assert "this ended in an error of Syncline itself" in err
+    assert "Traceback" not in err

@@ -23,6 +23,12 @@ LIBRARIES: Final = ("typer", "pydantic", "pyarrow", "PyYAML", "numpy", "protobuf
 
 def leave(error: BaseException, arguments: Sequence[str]) -> NoReturn:
     """Says that a command ended in an error of the program itself, and ends the process, whatever still runs."""
+    report(error, arguments)
+    os._exit(STATUS)
+
+
+def report(error: BaseException, arguments: Sequence[str]) -> None:
+    """Says that a command came to an error of the program itself, and where its details are."""
     details = _kept(error, arguments)
     message = f"this ended in an error of Syncline itself, which is worth a report ({_named(error)}); {details}"
     command = shown(shlex.join(["syncline", *arguments])) or ""
@@ -34,7 +40,6 @@ def leave(error: BaseException, arguments: Sequence[str]) -> NoReturn:
         else:
             print(f"{command}: {message}", file=sys.stderr)
         sys.stderr.flush()
-    os._exit(STATUS)
 
 
 def _named(error: BaseException) -> str:
