@@ -76,6 +76,14 @@ def until_it_listens(process: subprocess.Popen[str]) -> None:
         time.sleep(0.002)
 
 
+def until_it_simulates(process: subprocess.Popen[str]) -> None:
+    """Waits until it has a thread that simulates beside those that listen, or a process that does."""
+    place = Path(f"/proc/{process.pid}/task")
+    while len(list(place.iterdir())) < 3 and not (place / f"{process.pid}/children").read_text():
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
 def interrupted(process: subprocess.Popen[str]) -> tuple[str, str]:
     """What it says once it has been interrupted, as a terminal does that to all its processes."""
     os.killpg(process.pid, signal.SIGINT)
@@ -128,6 +136,25 @@ def test_finished_variants_can_be_read(folder: Path) -> None:
     report = start(folder, "report", "run")
     report.communicate(timeout=PATIENCE_S)
     assert report.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["run", "long.yaml", "--out", "new/out", "--set", "training.iterations=4000"],
+        ["figure", "long.figure.yaml", "--out", "new/out"],
+    ],
+    ids=["run", "figure"],
+)
+def test_of_what_is_not_finished_nothing_is_left(line: list[str], folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    process = start(folder, *line, "--threads", "1")
+    until_it_simulates(process)
+    time.sleep(0.5)
+    _, err = interrupted(process)
+    assert process.returncode == 130
+    assert err.splitlines()[-1].startswith("interrupted")
+    assert sorted(folder.rglob("*")) == before
 
 
 def test_what_a_batch_system_sends_is_an_interrupt(folder: Path) -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from support.command import Ended
 from support.experiments import complaints, study
+from support.topologies import dgx1_xml, full, matrix, nvswitch_xml
 from syncline import assumptions, completing, engine
 from syncline.fabric.machines import MACHINES
+from syncline.fabric.topologies import Wired
 from syncline.schema.experiment import Experiment
 from syncline.schema.npu import FIGURES
 
@@ -93,6 +95,121 @@ class TestFigures:
         document = json.loads(ended.out)
         assert document["bus_bandwidth_bytes_per_s"] > 0.9 * 900e9
         assert document["efficiency"] <= 1
+
+
+GPT = """\
+name: t
+topology: {topology}
+workload:
+  model: gpt2
+  global_batch: 8
+  parameters: {{layers: 2, hidden: 256, heads: 4, vocabulary: 1024, positions: 128}}
+training: {{iterations: 1, update: false}}
+network: analytical
+collective: {{algorithm: ring, chunks: 1}}
+"""
+NV18 = matrix(full(4, "NV18"))
+NAMED = f"NVIDIA H100 80GB HBM3\n\n{NV18}"
+OF_ANOTHER = "or npu.peak and npu.memory_bandwidth of another GPU"
+
+
+class TestTopologyFiles:
+    """Files of machines of GPUs say what their GPU is, or a training asks."""
+
+    def file(self, tmp_path: Path, text: str, name: str = "topo.txt") -> str:
+        path = tmp_path / name
+        path.write_text(text)
+        return f"{{file: {path}}}"
+
+    @pytest.mark.parametrize("template", [GPT, RESNET])
+    def test_the_gpu_follows_and_is_assumed(self, tmp_path: Path, template: str) -> None:
+        (variant,) = study(template.format(topology=self.file(tmp_path, NAMED))).variants
+        assert (variant.experiment.npu.gpu, variant.experiment.npu.peak) == ("h100", 989_400 * 10**9)
+        lines = assumptions.of([variant])
+        assert "npu.gpu = h100 (NVIDIA H100 SXM5, as the file names it)" in lines
+        xml = nvswitch_xml(("0000:61:00.0",), 18, 90).replace('class="0x030200"', 'class="0x030200" device="0x2335"')
+        (variant,) = study(template.format(topology=self.file(tmp_path, xml))).variants
+        assert variant.experiment.npu.gpu == "h200"
+        lines = assumptions.of([variant])
+        assert "npu.gpu = h200 (NVIDIA H200 SXM5, PCI device 0x2335 in the file)" in lines
+
+    @pytest.mark.parametrize("command", ["run", "check", "explain", "fit", "search", "sweep"])
+    def test_a_training_asks_where_it_does_not_follow(
+        self, syncline_command: Command, tmp_path: Path, command: str
+    ) -> None:
+        self.file(tmp_path, NV18)
+        text = GPT.format(topology="{file: topo.txt}")
+        if command == "search":
+            text += "search: {tensor: [1, 2]}\n"
+        if command == "sweep":
+            body = "".join(f"  {line}\n" for line in text.splitlines() if not line.startswith("name"))
+            text = f"name: t\nbase:\n{body}axes:\n  parallel.micro_batch: [1, 2]\n"
+        (tmp_path / "t.yaml").write_text(text)
+        ended = syncline_command(command, str(tmp_path / "t.yaml"))
+        assert (ended.status, ended.out) == (2, "")
+        assert "npu.gpu: which GPU trains does not follow from topo.txt: it does not name the GPU, and there are" in (
+            ended.err
+        )
+        assert f"accepted: h100, h200, b200, gb200; {OF_ANOTHER}" in ended.err
+        assert ended.err.count("accepted:") == 1
+
+    def test_what_it_may_be_told(self, tmp_path: Path) -> None:
+        text = GPT.format(topology=self.file(tmp_path, NV18))
+        (variant,) = study(text, "npu.gpu=b200").variants
+        assert variant.experiment.npu.memory_bandwidth == 8000 * 10**9
+        assert variant.experiment.topology.graph.link_unit == 50 * 10**9  # type: ignore[union-attr]
+        (variant,) = study(text, "npu.peak=148TFLOP/s", "npu.memory_bandwidth=4TB/s").variants
+        assert (variant.experiment.npu.gpu, variant.experiment.npu.peak) == (None, 148 * 10**12)
+        assert "npu.gpu: which GPU trains" in complaints(text, "npu.peak=148TFLOP/s")
+        assert "npu.gpu: which GPU trains" in complaints(text, "workload.precision=bf16")
+        assert "one peak rate" not in complaints(text, "workload.precision=bf16")
+
+    def test_a_gpu_whose_figures_are_not_known(self, tmp_path: Path) -> None:
+        card = self.file(tmp_path, f"NVIDIA H100 PCIe\n{matrix(full(2, 'NODE'))}")
+        found = complaints(GPT.format(topology=card))
+        assert "it names an H100 PCIe 80 GB, whose figures are not known" in found
+        assert f"accepted: h100; {OF_ANOTHER}" in found
+        xml = '<system><cpu><pci busid="0:1:0.0" class="0x120000" vendor="0x1002" device="0x74a1"><gpu dev="0"/></pci>'
+        found = complaints(GPT.format(topology=self.file(tmp_path, f"{xml}</cpu></system>", "amd.xml")))
+        assert "its GPUs are of the PCI vendor 0x1002, of which no GPU is known" in found
+        assert "accepted: npu.peak and npu.memory_bandwidth of the GPU; or the GPU that is nearest" in found
+
+    def test_only_trainings_ask_and_only_of_gpus(self, tmp_path: Path) -> None:
+        collective = "name: c\ntopology: {topology}\nworkload: {{collective: all-reduce, size: 1MB}}\n"
+        assert study(collective.format(topology=self.file(tmp_path, NV18))).variants[0].experiment.npu.gpu is None
+        links = "npus: 4\nlinks: [{from: 0, to: 1, rate: 1GB/s}, {from: 1, to: 2, rate: 1GB/s}, "
+        links += "{from: 2, to: 3, rate: 1GB/s}, {from: 3, to: 0, rate: 1GB/s}]\n"
+        for topology in (self.file(tmp_path, links, "links.yaml"), "Torus(2,2)", '"FatTree(k=2, rate=1GB/s)"'):
+            assert study(RESNET.format(topology=topology)).variants[0].experiment.npu.peak == 120 * 10**12
+
+    @pytest.mark.parametrize("text", [NAMED, NV18])
+    def test_pcie_is_stated_where_the_file_leaves_it_open(self, tmp_path: Path, text: str) -> None:
+        rate = "topology.pcie_rate=128GB/s"
+        (variant,) = study(GPT.format(topology=self.file(tmp_path, text)), rate, "npu.gpu=h100").variants
+        fabric = variant.experiment.topology
+        assert isinstance(fabric, Wired)
+        assert {link.rate for link in fabric.graph.links if link.kind == "PCIe"} == {128 * 10**9}
+        assert variant.experiment.model_dump(mode="json")["topology"]["pcie_rate"] == "128GB/s"
+
+    def test_pcie_that_cannot_be_stated(self, tmp_path: Path) -> None:
+        xml = self.file(tmp_path, dgx1_xml(), "topo.xml")
+        text = "name: c\ntopology: {topology}\nworkload: {{collective: all-reduce, size: 1MB}}\n"
+        found = complaints(text.format(topology=xml), "topology.pcie_rate=16GB/s")
+        assert "topology.pcie_rate: the file says the rate of all its links" in found
+        found = complaints(text.format(topology=self.file(tmp_path, NV18)), "topology.pcie_rate=16")
+        assert "topology.pcie_rate: the number has no unit" in found
+
+    def test_a_resolved_experiment_is_the_same(self, syncline_command: Command, tmp_path: Path) -> None:
+        path, out = tmp_path / "t.yaml", tmp_path / "out"
+        self.file(tmp_path, NV18)
+        path.write_text(GPT.format(topology="{file: topo.txt, pcie_rate: 128GB/s}") + "npu: {gpu: b200}\n")
+        assert syncline_command("run", str(path), "--out", str(out)).status == 0
+        documents = [
+            json.loads(syncline_command("run", str(file), "--json").out)["runs"][0]
+            for file in (path, out / "experiment.resolved.yaml")
+        ]
+        assert documents[0]["hardware"] == documents[1]["hardware"]
+        assert documents[0]["total_time_s"] == documents[1]["total_time_s"]
 
 
 class TestPrecision:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import syncline
+from support import inputs
 from support.command import Ended
 from syncline import outputs
 from syncline.errors import InputError
@@ -110,3 +111,60 @@ def test_functions_have_the_same_rule(mine: Path, tmp_path: Path) -> None:
             write(mine)
     assert mine.read_text() == EXPERIMENT
     assert outputs.refusal(fitted.save(tmp_path / "new.yaml"), outputs.SOFTWARE) is None
+
+
+WRONG = {
+    "run": ("run", "wrong.yaml", "--out", "new/out"),
+    "run that the engine refuses": ("run", "refused.yaml", "--out", "new/out"),
+    "figure": ("figure", "wrong.yaml", "--out", "new/out"),
+    "figure of a sweep that is wrong": ("figure", "wrong.figure.yaml", "--out", "new/out"),
+    "figure of a closed form that cannot be shown": ("figure", "form.figure.yaml", "--out", "new/out"),
+    "sweep": ("sweep", "wrong.sweep.yaml", "--out", "new/t.parquet"),
+    "search": ("search", "wrong.yaml", "--out", "new/t.parquet"),
+    "export-trace": ("export-trace", "wrong.yaml", "--out", "new/out"),
+    "import": ("import", "kineto", "wrong.yaml", "--out", "new/out"),
+    "import of what is no experiment": ("import", "fx", "module.json", "--like", "like.yaml", "--out", "new/out"),
+    "init": ("init", "new/out/", "--machine", "nothing"),
+    "trees": ("trees", "--machine", "nothing", "--out", "new/out", "--format", "plan"),
+}
+"""Commands whose input is wrong."""
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_leaves_no_folder(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncline_command: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inputs.write(tmp_path)
+    Path("wrong.yaml").write_text("name: wrong\ntopology: Ring(0)\n")
+    Path("wrong.sweep.yaml").write_text("name: s\nbase: wrong.yaml\naxes: {npu.sms: [40, 80]}\n")
+    panel = "{kind: bars, title: t, x: npu.sms, y: iteration_time_s}"
+    Path("wrong.figure.yaml").write_text(f"name: f\ntitle: t\nsweeps: [wrong.sweep.yaml]\npanels: [{panel}]\n")
+    form = "{form: design-space, set: {nothing: 1}}"
+    Path("form.figure.yaml").write_text(f"name: f\ntitle: t\nclosed_forms: [{form}]\npanels: [{panel}]\n")
+    Path("refused.yaml").write_text(EXPERIMENT + "endpoint: {kind: ace, sram: 1KiB}\n")
+    Path("like.yaml").write_text("name: like\ntopology: Ring(2)\nnetwork: {backend: flow, nothing: 1}\n")
+    before = sorted(tmp_path.rglob("*"))
+    ended = syncline_command(*WRONG[name])
+    assert ended.status == 2, ended.err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_folders_that_cannot_be_made_are_refused_first(
+    mine: Path, tmp_path: Path, syncline_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def access(path: Path, _: int) -> bool:
+        return path != tmp_path
+
+    inputs.write(tmp_path)
+    for below, reason in (
+        (mine / "out", f"this directory cannot be made: {mine} is no directory"),
+        (tmp_path / ("x" * 300) / "out", "File name too long"),
+    ):
+        for line in (("run", str(mine)), ("figure", str(tmp_path / "short.figure.yaml"))):
+            ended = syncline_command(*line, "--out", str(below))
+            assert (ended.status, ended.out) == (2, "")
+            assert reason in ended.err
+    monkeypatch.setattr("os.access", access)
+    ended = syncline_command("run", str(mine), "--out", str(tmp_path / "new/out"))
+    assert f"this directory cannot be made: {tmp_path} cannot be written to" in ended.err

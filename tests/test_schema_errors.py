@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
+from support import schemas
+from support.command import Ended
 from support.experiments import SMALL, complaints, study
 from syncline import document
 from syncline.errors import InputError
@@ -228,3 +232,37 @@ def test_a_byte_order_mark_and_windows_line_ends_are_fine(tmp_path: Path) -> Non
     path = tmp_path / "windows.yaml"
     path.write_bytes(b"\xef\xbb\xbf" + SMALL.replace("\n", "\r\n").encode())
     assert load_file(path, "windows.yaml").name == "small"
+
+
+GRAPH = "name: g\ntopology: Ring(2)\nworkload: {graph: g.json}\n"
+NODES = [{"name": f"n{n}", "time": "1us", "after": ["nothing"]} for n in range(400)]
+MANY = {
+    "aliases": {"e.yaml": "name: &a\n" + "\n".join(f"k{n}: *a" for n in range(400))},
+    "keys of a graph": {"e.yaml": GRAPH, "g.json": json.dumps({f"key {n}": 1 for n in range(399)})},
+    "nodes of a graph": {
+        "e.yaml": GRAPH,
+        "g.json": json.dumps({"classes": {"c": {"npus": "0", "nodes": NODES}}}),
+    },
+}
+"""Files in which 400 things or more are wrong."""
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_list_of_errors_has_an_end(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncline_command: Callable[..., Ended]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file, text in MANY[name].items():
+        Path(file).write_text(text)
+    ended = syncline_command("check", "e.yaml")
+    *listed, more, heading = ended.err.splitlines()
+    count = int(heading.removesuffix(" errors"))
+    assert (ended.status, count >= 400) == (2, True)
+    assert more == f"... and {count - 50} more"
+    assert sum(not line.startswith("    ") for line in listed) == 50
+    assert len(ended.err) < 10_000
+    document = json.loads(syncline_command("check", "e.yaml", "--json").err)
+    assert not schemas.problems("errors", document)
+    assert (len(document["errors"]), document["omitted"]) == (50, count - 50)
+    with pytest.raises(InputError, match=rf"\.\.\. and {count - 50} more"):
+        load_file(tmp_path / "e.yaml", "e.yaml")

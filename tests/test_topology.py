@@ -105,6 +105,7 @@ def test_anything_is_a_topology_or_a_topology_error(text: str) -> None:
         ("FullyConnected(2,4)", "FullyConnected takes one size, not 2; Torus(4,8,4) takes several"),
         ("FullyConnected(4097, links=2)", "an NPU would have 8192 links"),
         ("Switch(65536, links=2)", "a switch would have 131072 links"),
+        ("Switch(65536)", "a switch would have 65536 links"),
         ("Ring(0)", "in Ring: size '0' is not a whole number from 1 to 67108864"),
         ("Ring(-4)", "in Ring: size '-4' is not a whole number from 1 to 67108864"),
         ("Ring(4.0)", "in Ring: size '4.0' is not a whole number from 1 to 67108864"),

@@ -156,7 +156,7 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
     npu, ignored = experiment.npu, _without_effect(experiment, "npu")
     given = npu.model_fields_set if "npu" in experiment.model_fields_set else frozenset()
     if "gpu" not in given:
-        yield f"npu.gpu = {npu.gpu} ({npu.title}, that of the machine)"
+        yield f"npu.gpu = {npu.gpu} ({npu.title}, {_source_of_gpu(experiment.topology)})"
     assert npu.gpu is not None
     assumed = GPUS[npu.gpu].precision(DEFAULT_ELEMENT)
     shown = {**npu.model_dump(mode="json"), "peak": f"{npu.peak / 1e12:g}TFLOP/s"}
@@ -170,6 +170,12 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
             "sm_read": "default",
         }
         yield f"npu.{name} = {shown[name]} ({why.get(name, 'of the GPU')})"
+
+
+def _source_of_gpu(topology: Fabric) -> str:
+    """What says which GPU it is, where that is not stated."""
+    known = topology.graph.hardware if isinstance(topology, Wired) else None
+    return "" if known is None else known.because
 
 
 def _of_kernels(experiment: Experiment) -> Iterator[str]:

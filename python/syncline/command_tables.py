@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline import facts, parquet, results, rundir
+from syncline import facts, json_reading, parquet, results, rundir
 from syncline.sweeps import columns
 from syncline.sweeps.columns import COUNT, INDEX, PER_SECOND, SECONDS, SHARE, TRUTH
 
@@ -249,7 +249,7 @@ def is_ours(form: Form, path: Path) -> bool:
 def is_document(path: Path, *keys: str) -> bool:
     """Whether a file is a document that some command has printed, with these keys."""
     try:
-        found = json.loads(path.read_bytes())
+        found = json_reading.parse(path.read_text("utf-8"))
     except (OSError, ValueError):
         return False
     return isinstance(found, dict) and {"schema_version", *keys} <= found.keys()

@@ -27,7 +27,7 @@ from syncline.errors import CancelledError, InputError, Problem, SimulationFaile
 from syncline.preview import Preview
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.effect import effective
-from syncline.schema.workloads import DividedWorkload, JobsWorkload
+from syncline.schema.workloads import DividedWorkload, GraphWorkload, JobsWorkload
 from syncline.strategies import capacity
 from syncline.strategies import training as divisions
 from syncline.treegen import planned
@@ -154,8 +154,18 @@ def run(
             summary["iterations"] = 1  # jobs have no iteration in common: the time is that until all are done
     elif steady and _leaves_open(variant, summary):
         summary["steady"] = _further(variant, monitor) or summary["steady"]
+    if isinstance(variant.experiment.workload, GraphWorkload):
+        _divide(summary, variant.experiment.workload.file.graph.steps)
     tables = {name: table(name, t) for name, t in result["tables"].items()}
     return Result(summary, recorded.cut(tables, variant.experiment.output.trace_limit), cpu_time_s)
+
+
+def _divide(summary: dict[str, Any], steps: int) -> None:
+    """Counts the iterations that the nodes of a graph are, each time that the graph is repeated."""
+    summary["graph_steps"] = steps
+    summary["iterations"] *= steps
+    if summary["steady"] is not None:
+        summary["steady"] |= {"iteration_ps": summary["steady"]["iteration_ps"] / steps}
 
 
 def _leaves_open(variant: Variant, summary: Mapping[str, Any]) -> bool:

@@ -11,12 +11,15 @@ import errno
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from syncline.api.runs import Run
 
 SHOWN_VALUE_LENGTH = 60
+MOST_LISTED: Final = 50
+"""Problems that are listed, of all that are found."""
 UNKNOWN_KEY = "this key is not known"
 """Says that a key is wrong, whatever its value."""
 _UNSHOWN = frozenset({"a mapping", "a list"})
@@ -48,21 +51,32 @@ class InputError(Exception):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(_distinct(problems))
-        super().__init__("\n".join(str(p) for p in self.problems))
+        super().__init__("\n".join(self._lines()))
+
+    @property
+    def omitted(self) -> int:
+        """How many problems are not listed: who has made that many mistakes begins with the first."""
+        return max(0, len(self.problems) - MOST_LISTED)
+
+    def _lines(self) -> list[str]:
+        more = [f"... and {self.omitted} more"] if self.omitted else []
+        return [*(str(problem) for problem in self.problems[:MOST_LISTED]), *more]
 
     def as_text(self) -> str:
         """The problems for a person."""
         count = len(self.problems)
         heading = "1 error" if count == 1 else f"{count} errors"
-        return "\n".join([*(str(p) for p in self.problems), heading])
+        return "\n".join([*self._lines(), heading])
 
     def as_json(self) -> str:
         """The problems as one JSON object."""
         from syncline import __version__
         from syncline.schema.documents import SCHEMA_VERSION
 
+        listed = [asdict(problem) for problem in self.problems[:MOST_LISTED]]
+        omitted = {"omitted": self.omitted} if self.omitted else {}
         versions = {"schema_version": SCHEMA_VERSION, "version": __version__}
-        return json.dumps({**versions, "errors": [asdict(p) for p in self.problems]}, ensure_ascii=True)
+        return json.dumps({**versions, "errors": listed, **omitted}, ensure_ascii=True)
 
 
 class SimulationFailedError(Exception):
@@ -100,6 +114,14 @@ class EngineDefectError(SimulationFailedError):
 def command_line(field: str, value: object, message: str, accepted: str | None = None) -> InputError:
     """A single wrong argument."""
     return InputError([Problem("command line", None, field, shown(value), message, accepted)])
+
+
+def unwritten(path: PurePath, error: OSError | ValueError, flag: str = "--out") -> InputError | NotWrittenError:
+    """Why a file could not be written: an error of the input, unless the disk is full."""
+    if isinstance(error, OSError) and error.errno in FULL:
+        return NotWrittenError(error.errno, error.strerror, error.filename or str(path))
+    reason = getattr(error, "strerror", None) or error
+    return command_line(flag, str(path), f"this cannot be written: {reason}")
 
 
 def shown(value: object) -> str | None:

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from syncline import inputs
-from syncline.errors import FULL, InputError, NotWrittenError, command_line
+from syncline import folders, inputs
+from syncline.errors import InputError, command_line, unwritten
 
 HEAD_BYTES: Final = 8192
 """As much of a file as is looked at."""
@@ -135,12 +135,12 @@ def write_into(folder: Path, files: Mapping[str, tuple[bytes, Kind]], flag: str 
     from syncline import rundir
 
     check_all(((folder / name, kind) for name, (_, kind) in files.items()), flag)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, (content, _) in files.items():
-            rundir.write(folder / name, content)
-    except (OSError, ValueError) as error:
-        raise unwritten(folder, error, flag) from None
+    with folders.made(folder, flag):
+        try:
+            for name, (content, _) in files.items():
+                rundir.write(folder / name, content)
+        except (OSError, ValueError) as error:
+            raise unwritten(folder, error, flag) from None
 
 
 def write(path: Path, content: str | bytes, kind: Kind, flag: str = "--out") -> None:
@@ -154,14 +154,6 @@ def write(path: Path, content: str | bytes, kind: Kind, flag: str = "--out") -> 
         rundir.write(path, content)
     except (OSError, ValueError) as error:
         raise unwritten(path, error, flag) from None
-
-
-def unwritten(path: Path, error: OSError | ValueError, flag: str = "--out") -> InputError | NotWrittenError:
-    """Why a file could not be written: an error of the input, unless the disk is full."""
-    if isinstance(error, OSError) and error.errno in FULL:
-        return NotWrittenError(error.errno, error.strerror, error.filename or str(path))
-    reason = getattr(error, "strerror", None) or error
-    return command_line(flag, str(path), f"this cannot be written: {reason}")
 
 
 def _head(path: Path) -> bytes:

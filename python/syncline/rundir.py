@@ -31,10 +31,10 @@ from typing import TYPE_CHECKING, Any, Final
 import yaml
 
 import syncline
-from syncline import in_flight, inputs, parquet, studies
+from syncline import folders, in_flight, inputs, parquet, studies
 from syncline.document import scalar
 from syncline.engine import Result
-from syncline.errors import FULL, InputError, NotWrittenError, Problem, shown
+from syncline.errors import InputError, NotWrittenError, Problem, shown
 from syncline.networks import captures
 from syncline.report import traces
 from syncline.results import Document, dumps
@@ -67,10 +67,11 @@ class RunDirectory:
     """The suffix of traces, which says what they are written as."""
     finished: list[str] = field(default_factory=list)
     _prepared: bool = False
-    _made: bool = False
 
     def check(self) -> None:
-        """Refuses a directory that is something else. Raises [`InputError`]."""
+        """Refuses a directory that is something else, or cannot be made: it is not made before there is something to
+        write. Raises [`InputError`].
+        """
         if str(self.path).startswith("--"):
             raise _refused(self.path, "this looks like a flag; the directory is missing")
         try:
@@ -80,18 +81,13 @@ class RunDirectory:
                     raise _refused(self.path, "this exists and is not a directory")
                 if any(self.path.iterdir()) and _manifest(self.path) is None:
                     raise _refused(self.path, "this directory is neither empty nor the directory of a run")
-            else:
-                self.path.mkdir(parents=True)
-                self._made = True
         except UnicodeError:
             raise _refused(self.path, "the name is not legal text") from None
         except (OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno in FULL:
-                raise NotWrittenError(error.errno, error.strerror, str(self.path)) from None
             reason = error.strerror if isinstance(error, OSError) else error
             raise _refused(self.path, f"this directory cannot be used: {reason}") from None
-        if not os.access(self.path, os.W_OK | os.X_OK):
-            raise _refused(self.path, "this directory cannot be written to")
+        if wrong := folders.refusal(self.path):
+            raise _refused(self.path, wrong)
 
     def replaced(self) -> str | None:
         """The name of the experiment whose results are there and will be replaced, if it is another one."""
@@ -155,16 +151,11 @@ class RunDirectory:
                 error.add_note(f"all numbers are in {self.path}: once it can be written, `{again}` makes the page")
             raise
 
-    def leave(self) -> None:
-        """Removes the directory if it was made for this run and nothing was written."""
-        if self._made and not self._prepared:
-            with suppress(OSError):
-                self.path.rmdir()
-
     def _prepare(self) -> None:
-        """Removes the previous run's results, which the new ones replace."""
+        """Makes the directory, and removes the previous run's results, which the new ones replace."""
         if self._prepared:
             return
+        self.path.mkdir(parents=True, exist_ok=True)
         self._prepared = True
         for leftover in self.path.glob(".incomplete-*"):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -240,7 +231,7 @@ def resolved(study: Study) -> dict[str, Any]:
         if (table := variant.experiment.npu.compute.measured) is not None:
             values["npu"]["compute"]["table"] = _input_name(table.content, ".csv")
         if variant.experiment.topology.file is not None:
-            values["topology"] = {"file": _topology_name(variant)}
+            values["topology"]["file"] = _topology_name(variant)
         values["collective"].pop("plan")
         if in_flight.left_open(variant.experiment.collective) == in_flight.BOTH:
             values["collective"].pop("inflight")  # it follows the fabric

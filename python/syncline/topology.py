@@ -37,7 +37,7 @@ PARAMETERS: Final = ("rate", "latency", "links", "efficiency")
 MAX_NPUS: Final = 2**26
 MAX_PORTS: Final = 4096
 """Links of an NPU."""
-MAX_SWITCH_PORTS: Final = 2**16
+MAX_SWITCH_PORTS: Final = 2**16 - 1
 """Links of a switch: the engine's ports are numbered with 16 bits."""
 MAX_LINKS: Final = 32
 MAX_LENGTH: Final = 4096

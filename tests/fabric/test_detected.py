@@ -6,6 +6,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from support.topologies import (
 from syncline.errors import InputError
 from syncline.fabric import detected, files, sysfs
 from syncline.fabric.detected import Places, detect
-from syncline.fabric.graph import Graph
+from syncline.fabric.graph import PCIE, Graph
 
 Command = Callable[..., Ended]
 ADDRESSES = [f"0000:{bus}:00.0" for bus in DGX1_BUSES]
@@ -46,11 +47,14 @@ def tool(places: Places, topology: str, buses: list[str], name: str = "Tesla V10
     script.chmod(0o755)
 
 
-def device(root: Path, path: str, kind: str, numa: int, *, speed: str = "8.0 GT/s PCIe", width: int = 16) -> None:
+def device(
+    root: Path, path: str, kind: str, numa: int, *, speed: str = "8.0 GT/s PCIe", width: int = 16, number: str = ""
+) -> None:
     """Adds a PCI device to a tree of the kernel, as the last part of a path below its root."""
     folder = root / "devices" / path
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"class": kind, "vendor": "0x10de", "numa_node": numa, "max_link_speed": speed, "max_link_width": width}
+    texts |= {"device": number} if number else {}
     # An idle GPU saves power.
     for file, text in (texts | {"current_link_speed": "2.5 GT/s PCIe"}).items():
         (folder / file).write_text(f"{text}\n")
@@ -102,6 +106,46 @@ def test_a_gpu_at_the_root_and_slower_ports(tmp_path: Path) -> None:
     (tmp_path / "bus/pci/devices/0001:01:00.0/vendor").write_text("0x1002\n")
     assert sysfs.nccl_xml(tmp_path) is None
     assert sysfs.nccl_xml(tmp_path / "nowhere") is None
+
+
+def test_a_gpu_of_the_kernel_is_told_by_its_device_id(tmp_path: Path) -> None:
+    device(tmp_path, "pci0001:00/0001:01:00.0", "0x030200", 0, speed="32.0 GT/s PCIe", number="0x2330")
+    text = sysfs.nccl_xml(tmp_path)
+    assert text is not None
+    graph = files.read(text.encode(), "/sys")
+    assert graph.hardware is not None
+    assert graph.hardware.gpu is not None
+    assert graph.hardware.gpu.name == "h100"
+    assert graph.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("links", "payload", "said"),
+    [
+        ("5, 16\n5, 16", 52_480_000_000, "5, 16"),
+        ("5, 8\n5, 8", 26_240_000_000, "5, 8"),
+        ("[N/A], [N/A]\n[N/A], [N/A]", 52_480_000_000, ""),  # that of the GPU
+        ("error", 52_480_000_000, ""),
+    ],
+)
+def test_pcie_is_what_nvidia_smi_says_of_it(places: Places, links: str, payload: int, said: str) -> None:
+    """An H100 has PCIe of the fifth generation, whatever it runs at while it is idle."""
+    topology = matrix(full(2, "NV18"))
+    names = "\n".join(f"{gpu}, 00000000:{gpu + 1:02X}:00.0, NVIDIA H100 80GB HBM3" for gpu in range(2))
+    Path(places.nvidia_smi).write_text(
+        '#!/bin/sh\ncase "$*" in\n'
+        f"*topo*) printf %s {shlex.quote(topology)};;\n"
+        f"*pcie.link.gen.max,pcie.link.width.max*) echo {shlex.quote(links)}; exit {int(links == 'error')};;\n"
+        f"*) echo {shlex.quote(names)};;\nesac\n"
+    )
+    Path(places.nvidia_smi).chmod(0o755)
+    found = detect(None, places)
+    assert found.source == "nvidia-smi topo -m"
+    assert {link.payload_rate for link in found.graph.links if link.kind == PCIE} == {payload}
+    assert (f"pcie.link.gen.max, pcie.link.width.max\n{said}" in found.content) == bool(said)
+    assert found.graph.hardware is not None
+    assert found.graph.hardware.gpu is not None
+    assert files.read(found.content.encode(), "written") == replace(found.graph, name="written")
 
 
 def test_sources_are_asked_in_turn(places: Places, tmp_path: Path) -> None:
@@ -205,10 +249,19 @@ def test_the_command_writes_a_topology_file(tmp_path: Path, syncline_command: Co
     assert written.read_text() == dgx1_xml()
     ended = syncline_command("topology", "detect", "--nccl-file", str(file), "--gpus", "1,4-6", "--json")
     document = json.loads(ended.out)
-    assert (document["gpus"], document["trees_links"]) == ([1, 4, 5, 6], "nvlink")
+    assert (document["gpus"], document["trees_links"], document["warnings"]) == ([1, 4, 5, 6], "nvlink", [])
     ended = syncline_command("topology", "detect", "--nccl-file", str(file), "-o", str(tmp_path / "no/file"))
     assert ended.status == 2
     assert "--out" in ended.err
+
+
+def test_the_command_warns_of_nvlinks_that_the_file_lacks(tmp_path: Path, syncline_command: Command) -> None:
+    file = tmp_path / "nccl.xml"
+    file.write_text(CLOUD_XML)
+    line = ("topology", "detect", "--nccl-file", str(file), "--nvidia-smi", "no-such-command", "--sys", str(tmp_path))
+    assert "warning: the file has no NVLinks" in syncline_command(*line).err
+    (warning,) = json.loads(syncline_command(*line, "--json").out)["warnings"]
+    assert warning.startswith("the file has no NVLinks")
 
 
 def test_a_machine_without_gpus_is_not_the_fault_of_an_option(tmp_path: Path, syncline_command: Command) -> None:

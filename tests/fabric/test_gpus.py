@@ -6,6 +6,7 @@ from typing import get_args
 
 import pytest
 
+from syncline.fabric import gpu_products
 from syncline.fabric.gpus import BY_WIDTH, GPUS, WIDTHS, Precision
 from syncline.fabric.machines import MACHINES
 from syncline.schema.npu import GpuName
@@ -102,3 +103,23 @@ def test_elements_are_computed_in_their_own_type_or_a_wider_one() -> None:
 def test_the_schema_knows_them() -> None:
     assert get_args(GpuName) == tuple(GPUS)
     assert {machine.gpu.name for machine in MACHINES.values()} <= set(GPUS)
+
+
+def test_products_have_figures_that_are_known_and_ids_of_their_own() -> None:
+    products = gpu_products.PRODUCTS
+    assert {product.gpu for product in products} - {None} == set(GPUS)
+    ids = [device for product in products for device in product.ids]
+    assert len(ids) == len(set(ids))
+    for product in products:
+        assert product.gpu is None or GPUS[product.gpu].memory == pytest.approx(product.memory * 1e9, rel=0.1)
+        assert gpu_products.by_id(product.ids[0]) is product
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_products_have_the_links_of_the_machines_with_them(machine: str) -> None:
+    found = MACHINES[machine]
+    product = gpu_products.like(found.gpu.name)
+    links = found.switch_links or max(
+        sum(count for *pair, count in found.pairs if gpu in pair) for gpu in range(found.gpus)
+    )
+    assert (product.nvlinks, product.nvlink_rate, product.pcie_gt) == (links, found.nvlink_rate, found.pcie_gt)

@@ -94,8 +94,38 @@ class TestNccl:
         assert kinds == {"npu": 3, "nic": 1, "switch": 1, "cpu": 2}
         assert {link.kind for link in graph.links} == {PCIE, "UPI"}
         assert graph.link_unit is None
-        for said in ("GPUs are numbered in the order of the file", "there are no NVLinks, since the file lists none"):
-            assert said in graph.assumptions
+        assert "GPUs are numbered in the order of the file" in graph.assumptions
+        (warning,) = graph.warnings
+        assert warning.startswith("the file has no NVLinks, and does not say which GPUs these are")
+        assert graph.hardware is not None
+        assert (graph.hardware.gpu, graph.hardware.because) == (None, "it has no PCI device ids of GPUs")
+
+    def test_nics_and_gpus_in_bridges_of_several_levels(self) -> None:
+        """A NIC that stands in a bridge hangs off it, beside what else is in it."""
+        nic = '<nic><net name="mlx5_{}" dev="{}" speed="400000"/></nic>'
+        gpu = '<pci busid="0000:{}:00.0" class="0x030200" {}><gpu dev="{}" sm="90" rank="{}"/></pci>'
+        gpus = [gpu.format(f"1{i}", PLAIN, i, i) for i in range(4)]
+        inner = f'<pci busid="0000:03:00.0" class="0x060400" {PLAIN}>{nic.format(1, 1)}{gpus[2]}{gpus[3]}</pci>'
+        middle = f'<pci busid="0000:02:00.0" class="0x060400" {PLAIN}>{gpus[1]}{inner}{nic.format(2, 2)}</pci>'
+        outer = f'<pci busid="0000:01:00.0" class="0x060400" {PLAIN}>{nic.format(0, 0)}{gpus[0]}{middle}</pci>'
+        graph = read(f"<system><cpu>{outer}</cpu></system>")
+        names = [node.name for node in graph.nodes]
+        assert Counter(node.kind for node in graph.nodes) == {"npu": 4, "switch": 3, "nic": 3, "cpu": 1}
+        above = {names[link.src]: names[link.dst] for link in graph.links if link.src > link.dst or link.src < 4}
+        assert [above[f"GPU {i}"] for i in range(4)] == [
+            *("PCIe switch 0000:01:00.0", "PCIe switch 0000:02:00.0"),
+            *("PCIe switch 0000:03:00.0", "PCIe switch 0000:03:00.0"),
+        ]
+        assert [above[name] for name in ("NIC 0 mlx5_0", "NIC 1 mlx5_2", "NIC 2 mlx5_1")] == [
+            f"PCIe switch 0000:0{number}:00.0" for number in (1, 2, 3)
+        ]
+        assert not any("do not reach each other" in warning for warning in graph.warnings)
+
+    def test_a_gpu_in_a_bridge_itself(self) -> None:
+        other = '<pci busid="0000:02:00.0" class="0x030200"><gpu dev="1" sm="90" rank="1"/></pci>'
+        text = f'<pci busid="0000:01:00.0" class="0x060400"><gpu dev="0" sm="90" rank="0"/>{other}</pci>'
+        graph = read(f"<system><cpu>{text}</cpu></system>")
+        assert Counter(node.kind for node in graph.nodes) == {"npu": 2, "switch": 1, "cpu": 1}
 
     def test_nvlinks_to_a_cpu(self) -> None:
         text = (
@@ -116,14 +146,12 @@ class TestNccl:
         )
         graph = read(f"<system>{hosts}</system>")
         assert [node.name for node in graph.nodes] == ["node 0 GPU 0", "node 1 GPU 0", "node 0 CPU 0", "node 1 CPU 0"]
-        assert graph.warnings[0].startswith("not every NPU reaches every other")
+        assert graph.warnings[-1].startswith("not every NPU reaches every other")
 
     def test_unknown_tags_are_left_out(self) -> None:
-        text = (
-            '<system><a/><cpu><b/><pci busid="0:1:0.0" class="0x038000"><gpu dev="0" sm="90"><xgmi/></gpu></pci></cpu>'
-        )
+        text = '<system><a/><cpu><b/><pci busid="0:1:0.0" class="0x038000"><gpu dev="0" sm="90"><c/></gpu></pci></cpu>'
         said = read(f"{text}</system>").assumptions
-        assert {"<a> is left out", "<b> is left out", "<xgmi> is left out"} <= set(said)
+        assert {"<a> is left out", "<b> is left out", "<c> is left out"} <= set(said)
 
     def test_links_to_gpus_that_are_not_there(self) -> None:
         text = f'<system><cpu><pci busid="0:1:0.0" class="0x030200" {PLAIN}><gpu dev="0">'
@@ -149,6 +177,7 @@ class TestNccl:
             "<system><gpu/></system>",
             "<system>" + "<cpu/>" * 600 + "</system>",
             "<system><cpu><gpu/></cpu></system>",
+            '<system><cpu><pci busid="0:1:0.0"><gpu dev="0"/><gpu dev="1"/></pci></cpu></system>',
             "<",
         ],
     )
@@ -361,9 +390,12 @@ PIECES = st.sampled_from(
             "<gpu ",
             "</gpu>",
             "<nvlink ",
+            "<xgmi>",
             "/>",
             "<nic>",
         ),
+        *('vendor="0x10de" ', 'device="0x2330" ', 'sm="90" ', 'link_speed="32 GT/s" ', 'link_width="255" '),
+        *("NVIDIA H100 80GB HBM3\n", "A100", "pcie.link.gen.max, pcie.link.width.max\n", "5, 16\n", "/ 81559MiB"),
         *('busid="0:1:0.0" ', 'class="0x030200" ', 'count="1" ', 'target="0:1:0.0" ', 'tclass="0x068000" ', 'dev="0" '),
         *(
             "GPU0",

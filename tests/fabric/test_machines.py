@@ -17,6 +17,7 @@ Matrix = list[list[int]]
 PATHS = (
     *MACHINES,
     *("dgx1v(nodes=2)", "dgx2(nodes=3, nics=single)", "gb200-nvl72(trays=3)", "gb200-nvl72(nodes=2, trays=2)"),
+    *("dgx-h100(nodes=2, nics=4)", "dgx1v(nodes=2, nics=2)", "dgx-a100(nodes=2, nics=16, nic_rate=100Gb/s)"),
 )
 
 
@@ -275,3 +276,49 @@ def test_pcie_can_be_told_what_payload_gets() -> None:
     said = build("dgx1v").assumptions
     assert "links of class PCIe carry 13.12GB/s of payload, 82 % of 16GB/s on the wire" in said
     assert "links of class QPI carry 6GB/s of payload, 31.25 % of 19.2GB/s on the wire" in said
+
+
+@pytest.mark.parametrize(
+    ("machine", "nics", "gpus_per_switch", "node_rate", "leaves"),
+    [
+        ("dgx-h100(nodes=2)", 8, 1, 400, 8),
+        ("dgx-h100(nodes=2, nics=4)", 4, 2, 200, 4),
+        ("dgx-h100(nodes=2, nics=2)", 2, 4, 100, 2),
+        ("dgx-h100(nodes=2, nics=16)", 8, 1, 800, 8),
+        ("dgx-h100(nodes=2, nics=32, nic_rate=100Gb/s)", 8, 1, 400, 8),
+        ("dgx-a100(nodes=2, nics=4)", 4, 2, 100, 4),
+        ("dgx2(nodes=2, nics=16)", 16, 2, 200, 16),
+        ("dgx1v(nodes=2, nics=2)", 2, 2, 25, 2),
+        ("gb200-nvl72(nodes=2, trays=2, nics=4)", 4, 2, 200, 2),
+        ("gb200-nvl72(nodes=2, trays=2, nics=16)", 8, 2, 800, 4),
+    ],
+)
+def test_numbers_of_nics(machine: str, nics: int, gpus_per_switch: int, node_rate: int, leaves: int) -> None:
+    """NICs per machine with their rate together, GPUs at what they hang off, and leaf switches that carry all."""
+    graph = build(machine)
+    of_first = [index for index, node in enumerate(graph.nodes) if node.kind == "nic" and node.host == 0]
+    assert len(of_first) == nics
+    sent = [link.total_rate for link in graph.links if link.src in of_first and link.kind == INFINIBAND]
+    assert sum(sent) == node_rate * 10**9
+    above = Counter(link.dst for link in graph.links if link.src < graph.npus and link.kind in (PCIE, C2C))
+    assert set(above.values()) == {gpus_per_switch}
+    up = [link for link in graph.links if graph.nodes[link.dst].name == "spine"]
+    assert len(up) == leaves
+    assert sum(link.total_rate for link in up) == 2 * node_rate * 10**9
+
+
+def test_gpus_share_nics_by_position() -> None:
+    """Each NIC is behind the switch of its GPUs, and no CPU is in between."""
+    graph = build("dgx-h100(nodes=2, nics=4)")
+    names = [node.name for node in graph.nodes]
+    assert not any(node.kind == "cpu" for node in graph.nodes)
+    above = {names[link.src]: link.dst for link in graph.links if link.kind == PCIE and "switch" in names[link.dst]}
+    for gpu in range(8):
+        assert above[f"node 1 GPU {gpu}"] == above[f"node 1 NIC {gpu // 2}"]
+    assert "2 GPUs share a NIC by position, on its PCIe switch" in graph.assumptions
+
+
+def test_nics_of_a_gpu_that_its_pcie_cannot_feed() -> None:
+    assert build("dgx-h100(nodes=2, nics=32, nic_rate=100Gb/s)").warnings == ()
+    (warning,) = build("dgx-h100(nodes=2, nics=16)").warnings
+    assert "the 2 NICs of a GPU have 100GB/s each way, but the PCIe link of the GPU carries 52.48GB/s" in warning

@@ -14,6 +14,7 @@ WORDS: Final = (
         "9223372036854775807",
         "9223372036854775808",
         "9" * 400,
+        "9" * 5000,  # Python converts 4,300 digits at most
         "1" + "0" * 30,
         "0x10",
         "1_000",
@@ -113,7 +114,10 @@ def _number(chance: Random, original: str) -> str:
     if not runs:
         return original
     begin, end = chance.choice(runs)
-    digits = chance.choice((str(chance.choice(NUMBERS)), str(chance.randrange(1000)), original[begin:end] + "0", ""))
+    longest = "9" * chance.choice((20, 400, 5000))
+    digits = chance.choice(
+        (str(chance.choice(NUMBERS)), str(chance.randrange(1000)), original[begin:end] + "0", longest, "")
+    )
     return original[:begin] + digits + original[end:]
 
 

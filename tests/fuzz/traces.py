@@ -41,7 +41,7 @@ def chakra(npu: int) -> bytes:
         kinds = {bool: "bool", int: "int64", str: "string", list: "bool"}
         typed = {name: (kinds[type(value)], value) for name, value in attrs.items()}
         made = form.node(number, f"n{number}", kind, ([], after), typed)
-        made.duration_micros = number
+        made.start_time_micros, made.duration_micros = 10 * number, number
         return made
 
     peer = 1 - npu
@@ -90,7 +90,8 @@ def _messages(chance: Random, npu: int) -> bytes:
         elif kind == 2:
             node.id = chance.choice((0, 1, 9, 2**64 - 1))
         elif kind == 3:
-            node.duration_micros = chance.choice((0, 1, 2**63, 2**64 - 1))
+            times = [chance.choice((0, 1, 2**63, 2**64 - 1)) for _ in range(2)]
+            node.start_time_micros, node.duration_micros = times
         elif kind == 4 and len(nodes) > 1:
             nodes.remove(node)
         elif kind == 5:
@@ -142,14 +143,16 @@ def astra_directory(chance: Random, _: Corpus) -> Case:
     return Case([["import", "astra", "d", "-o", "o", *flags], ["run", "o/experiment.yaml", "--json"]], files)
 
 
+def _event(category: str, name: str, start: float, dur: float, thread: int, **args: Any) -> dict[str, Any]:
+    """An event of a profile."""
+    times = {"ts": start, "dur": dur}
+    return {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": thread, **times, "args": args}
+
+
 @cache
 def _profile() -> dict[str, Any]:
     """A profile of one of two ranks."""
-
-    def event(category: str, name: str, start: float, dur: float, thread: int, **args: Any) -> dict[str, Any]:
-        times = {"ts": start, "dur": dur}
-        return {"ph": "X", "cat": category, "name": name, "pid": 0, "tid": thread, **times, "args": args}
-
+    event = _event
     said = {"Collective name": "allreduce", "In msg nelems": 100, "Out msg nelems": 100, "dtype": "Float"}
     group = {"Process Group Name": "0", "Process Group Ranks": "[0, 1]", "Group size": 2}
     events = [
@@ -165,10 +168,42 @@ def _profile() -> dict[str, Any]:
     return {"schemaVersion": 1, "distributedInfo": info, "traceEvents": events}
 
 
+@cache
+def _profile_of_steps() -> dict[str, Any]:
+    """A profile of one of two ranks with iterations, a CUDA graph whose kernels overlap, two threads that launch, waits
+    for events, and kernels of NCCL of which only some say what they are.
+    """
+    said = {"Collective name": "_allgather_base", "In msg nelems": 8, "Out msg nelems": 16, "dtype": "BFloat16"}
+    group = {"Process Group Ranks": "[0, 1]", "Group size": 2}
+    waits = {"stream": 7, "wait_on_stream": 20, "wait_on_cuda_event_record_corr_id": 4, "correlation": 5}
+    events: list[dict[str, Any]] = []
+    for step in range(3):
+        at, first = 100.0 * step, 10 * step
+        events += [
+            _event("user_annotation", f"ProfilerStep#{step + 5}", at, 90, 1),
+            _event("gpu_user_annotation", f"ProfilerStep#{step + 5}", at + 20, 90, 7),
+            _event("cuda_runtime", "cudaGraphLaunch", at + 1, 9, 1, correlation=first + 1),
+            *(_event("kernel", f"k{n}", at + 20 + 5 * n, 12, 7, stream=7, correlation=first + 1) for n in range(4)),
+            _event("cuda_driver", "cuLaunchKernelEx", at + 12, 3, 2, correlation=first + 2),
+            _event("gpu_memcpy", "Memcpy HtoD", at + 14, 30, 8, stream=8, correlation=first + 2, device=0),
+            _event("cpu_op", "record_param_comms", at + 15, 4, 1, **{"External id": first + 3}, **said, **group),
+            _event("cuda_runtime", "cudaLaunchKernel", at + 16, 2, 1, correlation=first + 3),
+            _event("kernel", "ncclKernel_AllGather", at + 50, 20, 20, stream=20, correlation=first + 3)
+            | {"args": {"stream": 20, "correlation": first + 3, "External id": first + 3}},
+            _event("kernel", "ncclDevKernel_Generic", at + 70, 10, 20, stream=20),
+            _event("cuda_runtime", "cudaEventRecord", at + 19, 1, 1, correlation=first + 4),
+            _event("cuda_runtime", "cudaStreamWaitEvent", at + 21, 1, 1, correlation=first + 5),
+            _event("cuda_sync", "Stream Wait Event", at + 21, 0, 7, **waits),
+            _event("kernel", "step", at + 80, 15, 7, stream=7, correlation=first + 6),
+            _event("cuda_runtime", "cudaEventSynchronize", at + 30, 40, 2, correlation=first + 7),
+        ]
+    return {"schemaVersion": 1, "distributedInfo": {"rank": 0, "world_size": 2}, "traceEvents": events}
+
+
 @generator("kineto-profile", 4)
 def kineto_profile(chance: Random, _: Corpus) -> Case:
     """A profile of PyTorch, damaged, with its other rank or without."""
-    own: Any = _profile()
+    own: Any = chance.choice((_profile, _profile_of_steps))()
     files = {}
     if chance.random() < 0.5:
         files["p.1.json"] = json.dumps({**own, "distributedInfo": {**own["distributedInfo"], "rank": 1}}).encode()

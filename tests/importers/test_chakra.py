@@ -324,3 +324,49 @@ def test_out_may_name_a_file(syncline_command: Command) -> None:
     assert syncline_command("import", "chakra", "t", "-o", "deep/mine.json").status == 0
     assert sorted(path.name for path in Path("deep").iterdir()) == ["mine.json", "mine.yaml"]
     assert syncline_command("run", "deep/mine.yaml", "-q").status == 0
+
+
+def test_a_trace_with_times_is_replayed(syncline_command: Command) -> None:
+    def of(npu: int, late: int = 0) -> bytes:
+        call = {"comm_type": ALL_REDUCE, "comm_size": 4096}
+        return wire.trace(
+            wire.node(1, COMP, "a", us=10, start=100),
+            wire.node(2, COLL, "c", [1], us=30, attrs=call, start=110),
+            wire.node(3, COMP, "b", [1], us=20 + npu, start=110),
+            wire.node(4, COMP, "d", [2, 3], us=5, start=140 + late),
+        )
+
+    write(of(0), of(1))
+    ended = syncline_command("import", "chakra", "t", "-o", "out", "--json")
+    record = json.loads(ended.out)["record"]
+    # The collective is under way for 30 us, of which 20 and 21 are beside compute.
+    assert [(n["time_s"], n["exposed_comm_s"], n["difference"]) for n in record["npus"]] == [
+        (45e-6, 10e-6, 0),
+        (45e-6, 9e-6, 0),
+    ]
+    ended = syncline_command("import", "chakra", "t", "-o", "out", "--json", "--times", "computed")
+    assert json.loads(ended.out)["record"] is None
+    # A gap that nothing explains: the graph has 45 us of 65.
+    write(of(0), of(1, late=20))
+    document = json.loads(syncline_command("import", "chakra", "t", "-o", "out", "--json").out)
+    (warning,) = document["warnings"]
+    assert "with communication as recorded NPU 1 takes 45.000 us, and 65.000 us were recorded (-30.8 %)" in warning
+    assert json.loads(syncline_command("run", "out/experiment.yaml", "--json").out)["warnings"] == [warning]
+
+
+def test_a_trace_that_does_not_say_how_long_communication_took(syncline_command: Command) -> None:
+    write(wire.trace(wire.node(1, COMP, "a", us=10, start=100), collective(2, ALL_REDUCE)))
+    document = json.loads(syncline_command("import", "chakra", "t", "-o", "out", "--json").out)
+    assert document["record"]["time_s"] == 10e-6
+    assert document["record"]["replayed_time_s"] is None
+    assert "it is not known how far the graph is from the record of NPU 0" in document["warnings"][0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{'pg_name': 1, []: 2}", "[{'pg_name': {}: 1}]", "'\\d pg_name'", "['pg_name', 1" + "0" * 5000 + "]"],
+)
+def test_process_groups_that_are_none_say_nothing(text: str, syncline_command: Command) -> None:
+    write(wire.trace(wire.node(0, METADATA, inputs=text), wire.node(1, COMP, us=1)))
+    ended = syncline_command("import", "chakra", "t", "-o", "out", "--quiet")
+    assert (ended.status, ended.err) == (0, "")

@@ -136,3 +136,32 @@ def test_a_place_that_cannot_be_written(syncline_command: Command, tmp_path: Pat
     ended = syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--out", str(tmp_path))
     assert ended.status == 2
     assert "--out: this is a directory" in ended.err
+
+
+@pytest.mark.parametrize("sizes", [1, 2, 3])
+def test_a_small_table_says_how_little_it_constrains(syncline_command: Command, tmp_path: Path, sizes: int) -> None:
+    """Its sizes are met, and what they do not show stays where the fit began."""
+    table, target = tmp_path / "t.csv", tmp_path / "mine.yaml"
+    rows = [(2**30, 8166), (2**20, 76.7), (2**10, 32.0)][:sizes]
+    table.write_text("size_bytes,time_us\n" + "".join(f"{size},{time}\n" for size, time in rows))
+    line = ("calibrate", str(table), "--machine", "dgx-a100", "--algorithm", "ring", "--out", str(target), "--json")
+    document = json.loads(syncline_command(*line).out)
+    assert document["algorithm"] == "ring"
+    (warning,) = (text for text in document["warnings"] if "constants" in text)
+    assert warning.startswith(f"the table has {sizes} size{'s' if sizes > 1 else ''}, for 7 constants: ")
+    assert max(abs(row["error"]) for row in document["residuals"]) < 0.05
+    assert document["mean_absolute_error"]["held_out"] == {"from_1MiB": None, "below_1MiB": None}
+    assert document["software"]["described_by"] == {"from_1MiB": "constants", "below_1MiB": "constants"}
+    software = document["software"]
+    assert software["constants"]["efficiency_nvls"] == software["start_constants"]["efficiency_nvls"]
+    sized = ("--sizes", "1GiB", "--json")
+    ended = syncline_command(
+        "bench", "all-reduce", "--machine", "dgx-a100", "--algorithm", "ring", "--software", str(target), *sized
+    )
+    assert json.loads(ended.out)["rows"][0]["time_s"] == pytest.approx(8166e-6, rel=0.01)
+
+
+def test_an_algorithm_that_is_not_known(syncline_command: Command) -> None:
+    ended = syncline_command("calibrate", OCI, "--machine", "dgx-a100", "--algorithm", "rings")
+    assert ended.status == 2
+    assert "command line: --algorithm: this is not known; did you mean 'ring'?" in ended.err

@@ -9,7 +9,7 @@ import pytest
 
 from syncline.errors import InputError
 from syncline.software import calibration, constants, measurements, systems, validation
-from syncline.software.calibration import Residual, Run
+from syncline.software.calibration import Given, Residual, Run
 from syncline.software.constants import START
 from syncline.software.model import Model
 from syncline.software.platform import platform
@@ -147,10 +147,35 @@ class TestFittingTogether:
             self.run("h100-16-ring", "dgx-h100")
         assert caught.value.problems[0].accepted == "--machine dgx-h100(nodes=2)"
 
-    def test_too_few_sizes(self) -> None:
-        table = measurements.parse("size_bytes,time_us\n8,1\n16,1\n", "t")
-        with pytest.raises(InputError, match="2 sizes with a time out-of-place are too few"):
+    def test_no_size_with_a_time(self) -> None:
+        table = measurements.parse("size_bytes,time_us\n8,-\n16,-\n", "t")
+        with pytest.raises(InputError, match="no size has a time out-of-place"):
             calibration.run_of(table, platform("dgx-a100"))
+
+    def test_the_algorithm_may_be_stated(self) -> None:
+        table = measurements.parse("size_bytes,time_us\n8,1\n16,1\n", "t")
+        assert calibration.run_of(table, platform("dgx-a100"), Given(algorithm="ring")).algorithm == "ring"
+        assert calibration.run_of(table, platform("dgx-a100")).algorithm == "auto"
+        gathered = Given(kind="all-gather", algorithm="ring")
+        assert calibration.run_of(table, platform("dgx-a100"), gathered).algorithm == "auto"
+
+    @pytest.mark.parametrize(
+        ("machine", "kind", "measured", "stated", "accepted"),
+        [
+            ("dgx-a100", None, "auto", "tree", "auto, ring"),
+            ("dgx-a100(nodes=2)", None, "ring", "tree", "ring"),
+            ("dgx-a100(nodes=2)", "all-gather", "auto", "tree", "auto, ring"),
+            ("dgx-a100", None, "auto", "nvls", "auto, ring"),
+            ("dgx-h100", "all-to-all", "auto", "ring", "auto"),
+        ],
+    )
+    def test_an_algorithm_that_does_not_fit(
+        self, machine: str, kind: str | None, measured: str, stated: str, accepted: str
+    ) -> None:
+        table = replace(measurements.parse("size_bytes,time_us\n8,1\n16,1\n", "t"), algorithm=measured)
+        with pytest.raises(InputError) as caught:
+            calibration.run_of(table, platform(machine), Given(kind=kind, algorithm=stated))
+        assert (caught.value.problems[0].field, caught.value.problems[0].accepted) == ("algorithm", accepted)
 
     def test_an_algorithm_that_is_not_there(self) -> None:
         table = replace(measurements.packaged("a100-8-oci"), algorithm="nvls")
@@ -163,7 +188,7 @@ class TestFittingTogether:
         with pytest.raises(InputError, match="does not name its collective") as caught:
             calibration.run_of(table, platform("dgx-a100"))
         assert caught.value.problems[0].accepted == "--collective KIND"
-        assert calibration.run_of(table, platform("dgx-a100"), "all-gather").kind == "all-gather"
+        assert calibration.run_of(table, platform("dgx-a100"), Given(kind="all-gather")).kind == "all-gather"
 
     def test_nvls_switched_off(self) -> None:
         table = replace(measurements.packaged("h100-8-nvls"), nvls=False)

@@ -102,3 +102,13 @@ def dgx1_matrix(separator: str = "\t", far: str = "SYS") -> str:
 def full(gpus: int, cell: str) -> list[str]:
     """Rows in which every GPU says the same of every other."""
     return [" ".join("X" if a == b else cell for b in range(gpus)) for a in range(gpus)]
+
+
+def of_devices(*devices: str, vendor: str = "0x10de", link: str = PLAIN, inside: str = "") -> str:
+    """NCCL's dump of GPUs with these PCI device ids below one CPU."""
+    gpus = "".join(
+        f'<pci busid="0000:0{number}:00.0" class="0x030200" vendor="{vendor}" device="{device}" {link}>'
+        f'<gpu dev="{number}" rank="{number}">{inside}</gpu></pci>'
+        for number, device in enumerate(devices, 1)
+    )
+    return f"<system><cpu>{gpus}</cpu></system>"

@@ -51,11 +51,13 @@ def node(
     us: int = 0,
     inputs: str | None = None,
     attrs: Mapping[str, Any] | None = None,
+    start: int = 0,
 ) -> bytes:
     """A node."""
     found = entry(1, number) + entry(2, name) + entry(3, kind)
     found += b"".join(entry(4, n) for n in control)
     found += entry(5, b"".join(varint(n) for n in after)) if after else b""
+    found += entry(6, start) if start else b""
     found += entry(7, us) if us else b""
     found += entry(8, entry(1, inputs)) if inputs is not None else b""
     return found + b"".join(attribute(key, value) for key, value in (attrs or {}).items())

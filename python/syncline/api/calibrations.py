@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from syncline.software.selection import Selected
 
 COLUMNS: Final = ("out-of-place", "in-place")
+ALGORITHMS: Final = ("auto", "ring", "tree", "nvls")
 FAR_OFF: Final = 0.5
 """A point that the fit misses by more is reported."""
 FEW: Final = 0.2
@@ -45,6 +46,7 @@ class Asked:
     machine: str
     collective: str | None = None
     column: str = COLUMNS[0]
+    algorithm: str | None = None
     software: str | None = None
     force: bool = False
     seed: int = 0
@@ -69,6 +71,9 @@ def run(asked: Asked) -> tuple[Document, str]:
     if asked.column not in COLUMNS:
         message = f"this is not known{did_you_mean(asked.column, COLUMNS)}"
         problems += command_line("--column", asked.column, message, one_of(COLUMNS)).problems
+    if asked.algorithm is not None and asked.algorithm not in ALGORITHMS:
+        message = f"this is not known{did_you_mean(asked.algorithm, ALGORITHMS)}"
+        problems += command_line("--algorithm", asked.algorithm, message, one_of(ALGORITHMS)).problems
     began = time.monotonic()
     found = arguments.collected(problems, lambda: platform(asked.machine))
     measured = arguments.collected(problems, lambda: measurements.read_table(asked.table, kind=kind))
@@ -79,7 +84,8 @@ def run(asked: Asked) -> tuple[Document, str]:
     if problems or found is None or measured is None or start is None:
         raise InputError(problems)
 
-    fitted = calibration.run_of(measured, found, kind, asked.column, force=asked.force)
+    given = calibration.Given(kind=kind, algorithm=asked.algorithm, column=asked.column, force=asked.force)
+    fitted = calibration.run_of(measured, found, given)
     selected = selection.select(fitted, start.constants, asked.cancel)
     result = constants.Software(
         f"{found.cluster.machine.name}-calibrated",
@@ -92,7 +98,9 @@ def run(asked: Asked) -> tuple[Document, str]:
     )
     explicit = kind is not None or measured.kind is not None
     document = _document(fitted, start, selected, asked.seed, explicit=explicit)
-    document["warnings"] += _of_wrong_results(measured)
+    document["warnings"] += [*_of_few_sizes(fitted, start), *_of_wrong_results(measured)]
+    if asked.algorithm is None and fitted.kind == "all-reduce" and measured.algorithm == "auto":
+        document["assumptions"].append("algorithm = auto, NCCL's own choice: the table does not say")
     if asked.force:
         document["assumptions"].append(f"the GPUs of the table ({measured.about.get('gpu', 'not named')}) are as good")
     document["cost"] = results.cost(time.monotonic() - began, [])
@@ -159,6 +167,20 @@ def _warnings(run: Run, residuals: Sequence[Residual]) -> list[str]:
         times = f"{r.measured * 1e6:.1f} us, where the rest suggests {r.predicted * 1e6:.1f} us"
         found.append(f"an outlier hardly counts: {r.size} bytes took {times}")
     return found
+
+
+def _of_few_sizes(run: Run, start: Software) -> list[str]:
+    """How little a table constrains that has too few sizes to hold any out."""
+    from syncline.software import calibration
+
+    sizes, constants = len(run.times), len(calibration.fitted_names([run]))
+    if sizes >= calibration.MIN_SIZES:
+        return []
+    counted = display.counted(sizes, "size")
+    return [
+        f"the table has {counted}, for {constants} constants: what it does not show stays close to {start.name}; "
+        "no size is left to hold out, so that nothing tells how well other sizes are predicted"
+    ]
 
 
 def _of_wrong_results(measured: Measured) -> list[str]:
@@ -270,6 +292,7 @@ def calibrate(
     *,
     collective: str | None = None,
     column: str = "out-of-place",
+    algorithm: str | None = None,
     software: AnyPath | None = None,
     force: bool = False,
     seed: int = 0,
@@ -278,14 +301,18 @@ def calibrate(
     """Fits the software model of a machine (`"dgx-h100(nodes=2)"`) to a measured table.
 
     `table` is the path of a file with what nccl-tests printed, or of a CSV of it; `collective` is what it measures, if
-    the table does not say; `column` says which times are used, out-of-place or in-place. The fit begins at the
-    constants `software`, by default those of the machine's class, and changes those that the table determines. With
-    `force`, a table of another GPU than the machine's is accepted.
+    the table does not say; `column` says which times are used, out-of-place or in-place; `algorithm` is what NCCL had
+    to use (NCCL_ALGO: auto, ring, tree or nvls), if the table does not say. The fit begins at the constants `software`,
+    by default those of the machine's class, and changes those that the table determines. With `force`, a table of
+    another GPU than the machine's is accepted.
 
     Raises [`InputError`] with everything that is wrong, [`CancelledError`] when `cancel` is called.
     """
     token, problems = arguments.cancellation(cancel)
-    problems += [*arguments.no_text(machine=machine, column=column), *arguments.not_text(collective=collective)]
+    problems += [
+        *arguments.no_text(machine=machine, column=column),
+        *arguments.not_text(collective=collective, algorithm=algorithm),
+    ]
     problems += arguments.not_flags(force=force)
     constants = files.text_of(problems, software, "software", "a class of constants", "its name, or the path of a file")
     given = arguments.collected(problems, lambda: files.path_of(table, "table", "a table", "the path of a file"))
@@ -296,6 +323,7 @@ def calibrate(
         machine=machine,
         collective=collective,
         column=column,
+        algorithm=algorithm,
         software=constants,
         force=force,
         seed=seed,

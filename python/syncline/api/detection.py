@@ -27,6 +27,7 @@ def document(found: Detected) -> Document:
         "trees_links": found.links,
         "reason": found.reason,
         "notes": list(found.notes),
+        "warnings": list(found.graph.warnings),
         "content": found.content,
     }
 
@@ -44,6 +45,7 @@ class Detection:
     def _repr_html_(self) -> str:
         cells = [["GPUs", ", ".join(map(str, self.gpus))], ["trees over", self.trees_links or "-"]]
         notes = [str(self.document["reason"]), *(f"not used: {note}" for note in self.document["notes"])]
+        notes += self.document.get("warnings") or []
         return display.table(f"detected by {self.source}", ["", "value"], cells) + display.paragraphs(notes)
 
     @property

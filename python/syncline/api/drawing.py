@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import shlex
 import tempfile
 import time
@@ -13,12 +12,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import folders
 from syncline.api import arguments, display, files, tables
 from syncline.api.arguments import ARGUMENTS, Settings, Spelling
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, warn_of, watch_of
 from syncline.api.tables import Table
-from syncline.errors import FULL, CancelledError, InputError, NotWrittenError, one_of
+from syncline.errors import CancelledError, InputError, one_of
 from syncline.report.escape import html_text
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Work:
         self.warnings: list[str] = []
 
     def prepare(self) -> None:
-        """Reads all sweeps and experiments, and makes the directory. Raises [`InputError`]."""
+        """Reads all sweeps and experiments, and looks at the directory. Raises [`InputError`]."""
         from syncline import outputs
         from syncline.errors import InputError, command_line
         from syncline.figures import closed_form, planned, runs
@@ -126,7 +126,7 @@ class Work:
             problems += planned.problems(self.described, [found for _, found in self.sweeps], self.tables)
         self.runs = arguments.collected(problems, lambda: runs.variants(self.described, self.settings.seed)) or {}
         problems += self.settings.problems
-        if wrong := self._directory():
+        if wrong := folders.refusal(self.out):
             problems += command_line("--out", str(self.out), wrong, "a directory, or the name of a new one").problems
         arguments.collected(problems, lambda: outputs.check_all([*self.files(), *self.sweep_files()]))
         if problems:
@@ -168,22 +168,31 @@ class Work:
             raise InputError([self.described.problem(("sweeps", place), problem.message, problem.accepted)]) from None
         return load(*found)
 
-    def _directory(self) -> str | None:
-        """Makes the directory; says what is wrong with it."""
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-        except FileExistsError:
-            return "this is not a directory"
-        except (OSError, ValueError) as error:
-            if isinstance(error, OSError) and error.errno in FULL:
-                raise NotWrittenError(error.errno, error.strerror, str(self.out)) from None
-            reason = error.strerror if isinstance(error, OSError) else error
-            return f"this directory cannot be made: {reason}"
-        return None if os.access(self.out, os.W_OK | os.X_OK) else "this directory cannot be written to"
-
     def simulate(self, watch: Watch | None, warn: Warn) -> bool:
         """Runs what is not finished; false if interrupted, or cancelled."""
         from syncline import engine, estimate, runner
+
+        if self.sweeps:
+            with folders.made(self.out):
+                if not self._sweep_all(watch, warn):
+                    return False
+        each = [estimate.of(v.experiment, engine.preview(v)).time_s for v in self.runs.values()]
+        long = estimate.warning_of_many("the runs of the figure", each, self.settings.threads)
+        if long is not None and not (self.of_command and self.quiet):
+            warn(long)
+        cancel, threads = self.settings.cancel, self.settings.threads
+        try:
+            tasks = [
+                (f"{run} {name}", partial(_one, (run, name), replace(v, cancel=cancel)))
+                for (run, name), v in self.runs.items()
+            ]
+            self.results |= dict(runner.concurrently(tasks, threads, watch, cancel=cancel))
+        except (KeyboardInterrupt, CancelledError):
+            return False
+        return True
+
+    def _sweep_all(self, watch: Watch | None, warn: Warn) -> bool:
+        """Runs what is not finished of the sweeps, and keeps it; false if interrupted, or cancelled."""
         from syncline.sweeps import journal, table
         from syncline.sweeps import run as sweeps
 
@@ -202,23 +211,13 @@ class Work:
                     cancel=self.settings.cancel,
                 )
                 found = table.of(simulations, entries)
-                sweeps.write(path, found, name, found.status(len(simulations)))
+                if entries:
+                    sweeps.write(path, found, name, found.status(len(simulations)))
+                elif not kept.entries:
+                    kept.remove()
             if interrupted:
                 return False
             self.tables.append(found)
-        each = [estimate.of(v.experiment, engine.preview(v)).time_s for v in self.runs.values()]
-        long = estimate.warning_of_many("the runs of the figure", each, self.settings.threads)
-        if long is not None and not (self.of_command and self.quiet):
-            warn(long)
-        cancel, threads = self.settings.cancel, self.settings.threads
-        try:
-            tasks = [
-                (f"{run} {name}", partial(_one, (run, name), replace(v, cancel=cancel)))
-                for (run, name), v in self.runs.items()
-            ]
-            self.results |= dict(runner.concurrently(tasks, threads, watch, cancel=cancel))
-        except (KeyboardInterrupt, CancelledError):
-            return False
         return True
 
     def panels(self) -> list[Shown | Track]:

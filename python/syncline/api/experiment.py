@@ -615,7 +615,9 @@ class Npu(TypedDict, total=False):
     """
 
     gpu: Literal["p100", "v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100", "h200", "b200", "gb200"] | None
-    """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given."""
+    """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given. A
+    training on a topology file of GPUs needs it where the file does not say which GPUs these are.
+    """
     peak: str
     """Peak rate of all SMs together, without sparsity; of a GPU, that for `workload.precision`."""
     sms: int
@@ -1014,6 +1016,10 @@ class VariantTopologyFile(TypedDict, total=False):
 
     file: str
     """The file, relative to the experiment file."""
+    pcie_rate: str | None
+    """What a PCIe link has on the wire, each direction, where a file of GPUs does not say it; by default as much as
+    the PCIe of the GPU, if it is known, or else of the third generation.
+    """
 
 
 class Variant(TypedDict, total=False):
@@ -1093,6 +1099,10 @@ class TopologyFile(TypedDict, total=False):
 
     file: str
     """The file, relative to the experiment file."""
+    pcie_rate: str | None
+    """What a PCIe link has on the wire, each direction, where a file of GPUs does not say it; by default as much as
+    the PCIe of the GPU, if it is known, or else of the third generation.
+    """
 
 
 class Experiment:

@@ -17,7 +17,7 @@ from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, warn_of, watch_of
-from syncline.errors import InputError, Problem, command_line, did_you_mean, one_of
+from syncline.errors import InputError, Problem, command_line, did_you_mean, one_of, unwritten
 
 if TYPE_CHECKING:
     from syncline.api.files import AnyPath
@@ -206,7 +206,7 @@ def run(asked: Asked, found: Wanted, observer: Observer | None = None) -> Finish
             table = Rows(file, device.name, device.torch)
             rows = kernels.measure(on, found.kernels, table, asked.seconds, observer)
     except OSError as error:
-        raise outputs.unwritten(Path(str(asked.out)), error) from None
+        raise unwritten(Path(str(asked.out)), error) from None
     about = {} if asked.out is None else {"table": str(asked.out)}
     about |= {"device": device.name, "torch": device.torch}
     return Finished(found, tuple(rows), device, document(found, rows, about))
@@ -261,7 +261,7 @@ def _opened(path: Path) -> TextIO:
     try:
         return path.open("w", encoding="utf-8", newline="")
     except ValueError as error:  # zeros in the name
-        raise outputs.unwritten(path, error) from None
+        raise unwritten(path, error) from None
 
 
 class Measurement(Documented):

@@ -129,12 +129,7 @@ def run(
         if warn is not None and (other := directory.replaced()) is not None:
             mine = looked.study.name
             warn(f"{directory.path} has results of the experiment {other}, which are replaced by those of {mine}")
-    try:
-        study = _with_warnings(looked.study)
-    except BaseException:  # an interrupt, say
-        if directory is not None:
-            directory.leave()
-        raise
+    study = _with_warnings(looked.study)
     expected = looked.estimates()
     for variant, each in zip(study.variants, expected, strict=True):
         text = estimate.warning(variant.name, each)
@@ -154,9 +149,9 @@ def run(
         expected=[each.events for each in expected],
     )
     document = _document(study, outcomes, settings.seed, time.monotonic() - began)
-    if directory is not None and outcomes.refused and not outcomes.results:
-        directory.leave()
-    elif directory is not None:
+    if (outcomes.refused or outcomes.interrupted) and not outcomes.results:
+        directory = None
+    else:
         saver.close(document, outcomes)
     outcomes.raise_if_refused()
     return Finished(study, outcomes, document, directory, saver.unwritten)

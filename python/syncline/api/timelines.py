@@ -58,9 +58,5 @@ def write(variant: Variant, npus: Sequence[int] | None, overlay: Sequence[str], 
     shown = timeline.read(result.tables, traces.most(suffix_), output.trace_limit)
     overlaid = overlays.add(shown, profiles)
     content = traces.encode(suffix_, shown, variant.name)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except (OSError, ValueError) as error:
-        raise outputs.unwritten(path, error) from None
-    outputs.write(path, content, kind)
+    outputs.write_into(path.parent, {path.name: (content, kind)})
     return Written(path, len(content), overlaid)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from syncline import inputs
 from syncline.api import arguments, display, files
@@ -18,6 +18,7 @@ from syncline.errors import InputError, Problem
 if TYPE_CHECKING:
     from syncline.api.experiment import Experiment
     from syncline.api.files import AnyPath
+    from syncline.api.trace_replays import Replay
     from syncline.importers.output import Asked as Wanted
     from syncline.importers.output import Difference, Imported
     from syncline.results import Document
@@ -101,6 +102,8 @@ class Written:
     """What was imported, and where it is."""
 
     imported: Imported
+    replays: Sequence[Replay]
+    """Of the traces whose recorded time is known."""
     files: Mapping[str, str]
     """The experiment, the graph and the table of differences, as far as there are such."""
     document: Document
@@ -118,6 +121,7 @@ class ImportedTrace(Documented, os.PathLike[str]):
         """The graph file; `None` where another file is the workload."""
         self.differences: tuple[Difference, ...] = tuple(written.imported.differences)
         """What differs in meaning: `what`, what it means `there`, and `here`. It is beside the experiment as a page."""
+        self._replays = written.replays
 
     def __fspath__(self) -> str:
         return str(self.experiment)
@@ -126,10 +130,13 @@ class ImportedTrace(Documented, os.PathLike[str]):
         return f"<ImportedTrace {self.name} from {self.format}: {self.experiment.name}>"
 
     def _repr_html_(self) -> str:
+        from syncline.api import trace_replays
+
         facts = [("format", self.format), ("experiment", str(self.experiment))]
         facts += [
             (name, f"{self.document[name]:,}") for name in ("npus", "nodes") if _is_count(self.document.get(name))
         ]
+        facts += trace_replays.facts(self._replays)
         text = display.table(self.name, ["", ""], facts)
         differences = self.document["differences"]
         if differences:
@@ -137,7 +144,8 @@ class ImportedTrace(Documented, os.PathLike[str]):
             text += display.table("what differs in meaning", ["what", "there", "here"], rows)
         left = len(differences) - MOST_SHOWN
         more = [f"{left:,} further differences are in imported.differences."] if left > 0 else []
-        return text + display.paragraphs([*more, *(f"assumed: {each}" for each in self.assumptions)])
+        said = [*(f"warning: {each}" for each in self.warnings), *(f"assumed: {each}" for each in self.assumptions)]
+        return text + display.paragraphs([*more, *said])
 
     @property
     def format(self) -> str:
@@ -160,6 +168,14 @@ class ImportedTrace(Documented, os.PathLike[str]):
         """Nodes of its graph, where it has one."""
         nodes: int | None = self.document.get("nodes")
         return nodes
+
+    @property
+    def record(self) -> Mapping[str, Any] | None:
+        """The recorded time of the slowest NPU (`time_s`, `iteration_time_s`, `exposed_comm_s`, ...) and what a replay
+        takes with communication as recorded, with those of all `npus`; `None` where the trace has no such time.
+        """
+        record: Mapping[str, Any] | None = self.document["record"]
+        return record
 
 
 def _is_count(value: object) -> bool:
@@ -267,13 +283,18 @@ def write(asked: Asked, out: Path | None) -> Written:
     began = time.monotonic()
     wanted = asked.wanted()
 
+    from syncline.api import trace_replays
     from syncline.importers import output, similar
 
     imported = _imported(asked.format, list(asked.files), wanted)
     if wanted.like is not None:
         similar.take(imported, wanted.like)
+    replays = trace_replays.of(imported)
+    imported.warnings += trace_replays.warnings(replays)
+    if imported.graph is not None and imported.warnings:
+        imported.graph["warnings"] = imported.warnings
     written = output.save(imported, out)
-    return Written(imported, written, _document(imported, written, began))
+    return Written(imported, replays, written, _document(imported, replays, written, began))
 
 
 def _imported(format_: str, files: list[str], asked: Wanted) -> Imported:
@@ -294,20 +315,22 @@ def _imported(format_: str, files: list[str], asked: Wanted) -> Imported:
     return kineto.imported(files, asked)
 
 
-def _document(imported: Imported, written: dict[str, str], began: float) -> Document:
+def _document(imported: Imported, replays: Sequence[Replay], written: dict[str, str], began: float) -> Document:
     from syncline import results
+    from syncline.api import trace_replays
 
     return {
         **results.versions(),
         "status": "complete",
         "seed": 0,
         "assumptions": imported.assumptions,
-        "warnings": [],
+        "warnings": imported.warnings,
         "fidelity": {"backend": imported.sections.get("network")},
         "format": imported.format,
         "name": imported.name,
         "files": written,
         **imported.facts,
+        "record": trace_replays.document(replays),
         "differences": [{"what": d.what, "there": d.there, "here": d.here} for d in imported.differences],
         "cost": results.cost(time.monotonic() - began, []),
     }

@@ -1,4 +1,5 @@
-"""The command line. `main` turns every way to fail into an exit status and a message, never a traceback.
+"""The command line. `main` turns every way to fail that is known into an exit status and a message; what else is raised
+`syncline.__main__` makes a line of.
 
 Exit status: 0 done, 1 a simulation failed, a schedule is wrong or the disk is full, 2 the input is wrong, 130
 interrupted.

@@ -33,6 +33,13 @@ def calibrate(
     column: Annotated[
         str, typer.Option(metavar="out-of-place|in-place", help="Which times of the table are used.")
     ] = "out-of-place",
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|ring|tree|nvls",
+            help="The algorithm that NCCL had to use (NCCL_ALGO); by default what the table says, or auto.",
+        ),
+    ] = None,
     software: Annotated[
         str | None,
         typer.Option(
@@ -54,12 +61,14 @@ def calibrate(
     \b
       syncline calibrate all_reduce.log --machine dgx-a100
       syncline calibrate all_reduce.log --machine "dgx-h100(nodes=2)" --out cluster.yaml
+      syncline calibrate ring.csv --machine dgx-a100 --collective all-reduce --algorithm ring
 
     The fit begins at the constants of the machine's class, and changes those that the table determines. It is
     compared with a straight line (time = alpha + size / beta). One size in four is held out, four times: what
     predicts the held-out sizes best is used to describe the table, separately below 1 MiB and from there up. This
-    may be the constants or the line, with or without a factor that depends on the size. A table of another GPU
-    than the machine's is refused.
+    may be the constants or the line, with or without a factor that depends on the size. A table with fewer than
+    four sizes is described by the constants, which it hardly determines. A table of another GPU than the machine's
+    is refused.
     """
     from syncline import outputs
     from syncline.api import calibrations
@@ -70,6 +79,7 @@ def calibrate(
         machine=machine,
         collective=collective,
         column=column,
+        algorithm=algorithm,
         software=software,
         force=force,
         seed=seed,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -12,7 +11,7 @@ import typer
 from syncline.cli import options
 
 if TYPE_CHECKING:
-    from syncline.importers.output import Imported
+    from syncline.api.trace_imports import Written
 
 MOST_CLASSES: Final = 8
 """Classes that are listed."""
@@ -101,14 +100,18 @@ def import_trace(
 
         print(results.dumps(written.document))
     elif not quiet:
-        _print(written.imported, written.files)
+        _print(written)
+    if not json:
+        for warning in written.imported.warnings:
+            print(f"warning: {warning}", file=sys.stderr)
     return 0
 
 
-def _print(imported: Imported, written: Mapping[str, str]) -> None:
+def _print(written: Written) -> None:
+    from syncline.api import trace_replays
     from syncline.cli import tables
 
-    facts = imported.facts
+    imported, facts = written.imported, written.imported.facts
     classes, families = facts.get("classes", []), facts.get("families", [])
     rows = [("format", imported.format)]
     rows += [("NPUs", f"{facts['npus']:,}")] if "npus" in facts else []
@@ -116,14 +119,15 @@ def _print(imported: Imported, written: Mapping[str, str]) -> None:
     rows += [("classes", _listed([f"{c['name']} ({c['nodes']:,} nodes)" for c in classes]))] if classes else []
     named = [f"{f['name']} ({f['communicators']:,} communicators)" for f in families]
     rows += [("families", _listed(named))] if named else []
-    rows += list(written.items())
+    rows += trace_replays.facts(written.replays)
+    rows += list(written.files.items())
     tables.show(tables.pairs(imported.name, rows))
     for difference in imported.differences:
         said = f"in ASTRA-sim {difference.there}; here {difference.here}"
         print(f"differs: {difference.what}: {said}", file=sys.stderr)
     for assumption in imported.assumptions:
         print(f"assumed: {assumption}", file=sys.stderr)
-    print(f"run it with: syncline run {written['experiment']}", file=sys.stderr)
+    print(f"run it with: syncline run {written.files['experiment']}", file=sys.stderr)
 
 
 def _listed(names: list[str]) -> str:

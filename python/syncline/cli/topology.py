@@ -12,7 +12,6 @@ from syncline.api.machines import allocated, machine_named
 from syncline.cli import complete, options
 
 if TYPE_CHECKING:
-    from syncline.fabric.gpus import Gpu
     from syncline.fabric.graph import Graph
     from syncline.topology import Topology
 
@@ -61,7 +60,7 @@ def show(
     if svg is not None:
         _draw(fabric, chosen, svg)
     if isinstance(fabric, Graph):
-        show_graph(fabric, chosen or (), None if cluster is None else cluster.machine.gpu, json=json)
+        show_graph(fabric, chosen or (), json=json)
     else:
         _show_product(fabric, json=json)
     return 0
@@ -103,11 +102,12 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def show_graph(graph: Graph, gpus: tuple[int, ...], gpu: Gpu | None = None, *, json: bool = False) -> None:
+def show_graph(graph: Graph, gpus: tuple[int, ...], *, json: bool = False) -> None:
     """Shows a fabric and the GPUs of it that are chosen, as tables or as a document."""
     from syncline import results
     from syncline.fabric import description
 
+    gpu = None if graph.hardware is None else graph.hardware.gpu
     if json:
         known = {} if gpu is None else {"hardware": description.gpu_document(gpu)}
         print(results.dumps({**results.versions(), **description.document(graph, gpus), **known}))

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from syncline.errors import InputError, Problem, command_line
-from syncline.fabric import allocation, files, matrix, nccl, sysfs
+from syncline.fabric import allocation, files, matrix, nccl, nvidia_smi, sysfs
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.graph import NVLINK, NVSWITCH, Graph
 
@@ -30,6 +30,7 @@ SECONDS: Final = 30
 """After so long, nvidia-smi is taken to hang."""
 ACCEPTED: Final = "addresses of PCI devices, such as 0000:07:00.0,0000:0a:00.0, or numbers, such as 0-3"
 
+_LINK = re.compile(r"\s*[0-9]{1,2}\s*,\s*[0-9]{1,2}\s*", re.ASCII)
 _ROW = re.compile(r"\s*([0-9]{1,4})\s*,\s*([0-9a-fA-F:.]{7,32})\s*,\s*(.*?)\s*", re.ASCII)
 
 
@@ -189,9 +190,20 @@ def _of_nvidia_smi(places: Places) -> tuple[str, Sequence[Bus]]:
         raise _Unusable("there is no line with the names of GPUs")
     if not set(numbers) <= set(buses):
         raise _Unusable(f"it lists the GPUs {sorted(buses)}, but its matrix has {sorted(numbers)}")
-    # The reader takes the number and the rate of NVLinks from the GPU that the text names.
-    named = "\n".join(f"{name}" for name in dict.fromkeys(name for *_, name in rows))
-    return f"{named}\n\n{text}", [buses[number] or () for number in numbers]
+    # The reader takes NVLinks and PCIe from the GPU that the text names, and from what the tool says of PCIe links.
+    about = [*dict.fromkeys(name for *_, name in rows), *_pcie_links(places)]
+    return "\n".join([*about, "", text]), [buses[number] or () for number in numbers]
+
+
+def _pcie_links(places: Places) -> list[str]:
+    """The table of the PCIe links of all GPUs; nothing, if the tool does not have it."""
+    columns = (nvidia_smi.GENERATION, nvidia_smi.WIDTH)
+    try:
+        table = _said(places.nvidia_smi, f"--query-gpu={','.join(columns)}", "--format=csv,noheader")
+    except _Unusable:
+        return []
+    rows = [line.strip() for line in table.splitlines() if _LINK.fullmatch(line)]
+    return [", ".join(columns), *rows] if rows else []
 
 
 def _said(*command: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import json
 from pathlib import Path
 from typing import Final
 
-from syncline import document, inputs
+from syncline import document, inputs, json_reading
 from syncline.errors import InputError, Problem
 from syncline.fabric import edges, elements, htsim, matrix, nccl
+from syncline.fabric.gpu_products import Stated
 from syncline.fabric.graph import Graph
 
 MAX_TEXT: Final = 2**20
@@ -26,20 +26,22 @@ def content(path: Path, label: str) -> bytes:
     return inputs.read_bytes(path, label, elements.MAX_BYTES)
 
 
-def read(data: bytes, file: str) -> Graph:
-    """The fabric in the content of a file, by what it looks like."""
+def read(data: bytes, file: str, stated: Stated | None = None) -> Graph:
+    """The fabric in the content of a file, by what it looks like. What is `stated` beside it matters to files of
+    machines of GPUs, where they do not say it.
+    """
     if (
         data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
         or data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] == b"<"
     ):
-        return nccl.read(data, file)
+        return nccl.read(data, file, stated)
     if len(data) > MAX_TEXT:
         raise InputError([Problem(file, None, "", None, f"the file is larger than {MAX_TEXT} bytes")])
     text = document.decode(data, file)
     if not text.strip():
         raise InputError([Problem(file, None, "", None, "the file is empty", edges.ACCEPTED)])
     if matrix.looks_like(text):
-        return matrix.read(text, file)
+        return matrix.read(text, file, stated)
     if htsim.looks_like(text):
         return htsim.read(text, file)
     return edges.read(_without_tabs(text), file)
@@ -49,8 +51,8 @@ def _without_tabs(text: str) -> str:
     """JSON may be indented with tabs, which YAML, as which it is read, does not accept; its strings have none."""
     if "\t" in text and text.lstrip()[:1] in "{[":
         try:
-            json.loads(text)
-        except (ValueError, RecursionError):
+            json_reading.parse(text)
+        except json_reading.NotJsonError:
             return text
         return text.replace("\t", " ")
     return text

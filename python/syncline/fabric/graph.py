@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+from syncline.fabric.gpu_products import Hardware
 from syncline.quantities import LARGEST
 
 NodeKind: TypeAlias = Literal["npu", "switch", "nic", "cpu"]
@@ -131,6 +132,8 @@ class Graph:
     """What is odd about it."""
     routing: Routing = Routing()
     """Which of several equally good ways messages take."""
+    hardware: Hardware | None = None
+    """What follows about its GPUs, if it is a machine of GPUs."""
 
     @cached_property
     def npus(self) -> int:

@@ -48,7 +48,11 @@ OLD_PCIE_EFFICIENCY: Final = Fraction(67, 100)
 """Of the first two generations, with 8b/10b coding."""
 C2C_RATE: Final = 225 * GB
 """Bytes per second of NVLink-C2C between a CPU and one of its GPUs, in one direction."""
-DEFAULT_PCIE_GT: Final = Fraction(8)
+PCIE_GENERATIONS: Final = MappingProxyType(
+    {1: Fraction(5, 2), 2: Fraction(5), 3: Fraction(8), 4: Fraction(16), 5: Fraction(32), 6: Fraction(64)}
+)
+"""GT/s per lane."""
+DEFAULT_PCIE_GT: Final = PCIE_GENERATIONS[3]
 DEFAULT_PCIE_WIDTH: Final = 16
 MAX_PCIE_GT: Final = 256
 
@@ -96,14 +100,23 @@ def nvlink_rate(sm: int | None) -> int:
     return NVLINK_RATES[max((known for known in NVLINK_RATES if known <= sm), default=60)]
 
 
-def pcie_rate(speed: str, width: int) -> tuple[int, Fraction, bool]:
-    """Bytes per second of a PCIe link on the wire, the share of payload, and whether the speed was understood."""
-    match = _SPEED.fullmatch(speed.strip())
-    per_lane = Fraction(match[1]) if match else DEFAULT_PCIE_GT
-    known = match is not None and 0 < per_lane <= MAX_PCIE_GT
-    per_lane = per_lane if known else DEFAULT_PCIE_GT
-    efficiency = PCIE_EFFICIENCY if per_lane >= DEFAULT_PCIE_GT else OLD_PCIE_EFFICIENCY
-    return int(per_lane * width * GB / 8), efficiency, known
+def pcie_speed(text: str) -> Fraction | None:
+    """GT/s per lane of a speed as the kernel and NCCL write it, such as `32.0 GT/s PCIe`; nothing, if it is none."""
+    match = _SPEED.fullmatch(text.strip())
+    per_lane = Fraction(match[1]) if match else Fraction(0)
+    return per_lane if 0 < per_lane <= MAX_PCIE_GT else None
+
+
+def pcie_rate(per_lane: Fraction | int, width: int = DEFAULT_PCIE_WIDTH) -> tuple[int, Fraction]:
+    """Bytes per second of a PCIe link on the wire, by GT/s per lane and lanes, and the share of payload."""
+    efficiency = PCIE_EFFICIENCY if per_lane >= PCIE_GENERATIONS[3] else OLD_PCIE_EFFICIENCY
+    return int(per_lane * width * GB / 8), efficiency
+
+
+def pcie_name(per_lane: Fraction) -> str:
+    """Such as `gen 5`, or `12 GT/s`."""
+    generation = next((number for number, speed in PCIE_GENERATIONS.items() if speed == per_lane), None)
+    return f"{float(per_lane):g} GT/s" if generation is None else f"gen {generation}"
 
 
 def socket(arch: str, vendor: str, model: int) -> Socket:

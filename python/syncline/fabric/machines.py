@@ -17,9 +17,12 @@ is linked to its two GPUs by NVLink-C2C and has a NIC for each of them on PCIe.
 *Clusters*: each machine's NICs hang off the PCIe switches (the Grace CPUs) of its GPUs. `rail`: NIC i of every machine
 is on leaf switch i (of an NVL72: of every tray), and the leaves are joined by a spine that is a single switch here,
 each leaf with as much to the spine as to the machines, divided by the oversubscription. `single`: one NIC per machine,
-on PCIe switch 0, and one switch for all. CPUs and the links between them are part of a cluster only where they are
+on PCIe switch 0, and one switch for all. A number of NICs is as `rail`, shared by position: with fewer NICs than GPUs,
+NIC i is that of the i-th of equal parts of the GPUs, which are on its PCIe switch; with more, every GPU has as many,
+which carry each of its messages together. CPUs and the links between them are part of a cluster only where they are
 needed: on the DGX-1, and with `single`. Where every GPU has NICs on its own PCIe switch, traffic between machines does
-not cross a CPU. In an NVL72 no way leads from all GPUs to one NIC, so that there is no `single`.
+not cross a CPU. In an NVL72 no way leads from a GPU to a NIC of another CPU, so that every CPU has a NIC, and there is
+no `single`.
 
 GPUs are those of `fabric.gpus`. Where NVIDIA built a machine with two sizes of memory, it has the larger one.
 """
@@ -34,6 +37,7 @@ from typing import Final, Literal, TypeAlias
 
 from syncline import quantities
 from syncline.fabric import hardware
+from syncline.fabric.gpu_products import Hardware
 from syncline.fabric.gpus import GPUS, Gpu
 from syncline.fabric.graph import (
     C2C,
@@ -53,6 +57,7 @@ from syncline.fabric.hardware import GB, Socket
 Nics: TypeAlias = Literal["rail", "single"]
 
 NICS: Final[tuple[Nics, ...]] = ("rail", "single")
+MAX_NICS_PER_GPU: Final = 16
 MAX_HOSTS: Final = 1024
 
 _CUBE_MESH: Final = (
@@ -189,7 +194,8 @@ class Cluster:
 
     machine: Machine
     hosts: int = 1
-    nics: Nics = "rail"
+    nics: Nics | int = "rail"
+    """How NICs are arranged; a number of them per machine if it is neither that of the machine nor one."""
     nic_rate: int | None = None
     """Bytes per second of a NIC and direction; the machine's own if None."""
     latency: int = hardware.NETWORK_LATENCY
@@ -204,9 +210,39 @@ class Cluster:
     """Bytes per second of a PCIe link and direction on the wire; that of the machine's generation if None."""
 
     @property
+    def nic_groups(self) -> int:
+        """Nodes of a machine that are NICs: those that are shared by GPUs, or all of a GPU together."""
+        if self.nics == "single":
+            return 1
+        return self.machine.nics if self.nics == "rail" else min(self.nics, self.machine.gpus)
+
+    @property
+    def nics_per_group(self) -> int:
+        """NICs that carry every message together."""
+        return max(1, self.nics // self.machine.gpus) if isinstance(self.nics, int) else 1
+
+    @property
+    def rails(self) -> int:
+        """Switches that NICs are connected to."""
+        if self.nics == "rail":
+            return self.machine.rails
+        return self.nic_groups // max(1, self.machine.trays)
+
+    @property
+    def has_cpus(self) -> bool:
+        """Whether CPUs are part of it."""
+        return self.has_pcie and (self.machine.switch_links == 0 or self.nics == "single")
+
+    @property
+    def pcie_switches(self) -> int:
+        """PCIe switches of a machine: where no CPU joins them, no more than there are NICs."""
+        switches = self.machine.pcie_switches
+        return switches if self.has_cpus or self.hosts == 1 else min(switches, self.nic_groups)
+
+    @property
     def pcie(self) -> tuple[int, Fraction]:
         """Bytes per second of a PCIe link on the wire, and the share of them that payload gets."""
-        wire, share, _ = hardware.pcie_rate(f"{self.machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
+        wire, share = hardware.pcie_rate(self.machine.pcie_gt)
         return (
             wire if self.pcie_rate is None else self.pcie_rate,
             share if self.pcie_efficiency is None else self.pcie_efficiency,
@@ -225,14 +261,18 @@ class Cluster:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """That a NIC is faster than its PCIe link: what it has to spare is of no use to anybody."""
-        if self.hosts == 1 or self.nic <= self.pcie_payload:
+        """That NICs are faster than the PCIe link to them: what they have to spare is of no use to anybody."""
+        rate = self.nic * self.nics_per_group
+        if self.hosts == 1 or rate <= self.pcie_payload:
             return ()
-        nic, pcie = quantities.RATE.format(self.nic), quantities.RATE.format(self.pcie[0])
-        carries = hardware.gb(self.pcie_payload)
+        nics, link = "a NIC has", "the PCIe link that it is on"
+        if self.nics_per_group > 1:
+            nics, link = f"the {self.nics_per_group} NICs of a GPU have", "the PCIe link of the GPU"
+        pcie = quantities.RATE.format(self.pcie[0])
         return (
-            f"{self}: a NIC has {nic} each way, but the PCIe link that it is on carries {carries} of payload "
-            f"(of {pcie} on the wire): traffic between machines gets no more",
+            f"{self}: {nics} {quantities.RATE.format(rate)} each way, but {link} carries "
+            f"{hardware.gb(self.pcie_payload)} of payload (of {pcie} on the wire): "
+            "traffic between machines gets no more",
         )
 
     @property
@@ -253,7 +293,7 @@ class Cluster:
         given = {
             "trays": "" if self.machine == MACHINES[self.machine.name] else str(self.machine.trays),
             "nodes": str(self.hosts) if self.hosts > 1 else "",
-            "nics": self.nics if self.hosts > 1 else "",
+            "nics": str(self.nics) if self.hosts > 1 else "",
             "nic_rate": "" if self.nic_rate is None else quantities.RATE.format(self.nic_rate),
             "latency": quantities.TIME.format(self.latency) if self.latency != hardware.NETWORK_LATENCY else "",
             "oversubscription": str(self.oversubscription).replace("/", ":") if self.oversubscription != 1 else "",
@@ -275,7 +315,7 @@ class _Builder:
         self.links: list[Link] = []
         self.networked = hosts > 1
         self.with_pcie = cluster.has_pcie
-        self.with_cpus = self.with_pcie and (self.machine.switch_links == 0 or cluster.nics == "single")
+        self.with_cpus = cluster.has_cpus
         self.pcie_rate, self.pcie_efficiency = cluster.pcie
 
     def graph(self) -> Graph:
@@ -290,6 +330,7 @@ class _Builder:
                 link_unit=int(self.machine.nvlink_rate * self.cluster.efficiency),
                 assumptions=tuple(self._assumptions()),
                 warnings=self.cluster.warnings,
+                hardware=Hardware(self.machine.gpu, "that of the machine"),
             )
         )
 
@@ -311,7 +352,7 @@ class _Builder:
                 self._nvlink(gpu, switch, NVSWITCH, hardware.NVSWITCH_LATENCY, machine.switch_links)
         if not self.with_pcie:
             return []
-        switches = [self._hub(host, i) for i in range(machine.pcie_switches)]
+        switches = [self._hub(host, i) for i in range(self.cluster.pcie_switches)]
         for gpu in range(machine.gpus):
             hub = switches[gpu * len(switches) // machine.gpus]
             if machine.socket is None:
@@ -326,10 +367,11 @@ class _Builder:
             self.links.append(Link(near, far, wire.rate, hardware.SOCKET_LATENCY, wire.kind, 1, wire.efficiency))
         if not self.networked:
             return []
-        count = 1 if self.cluster.nics == "single" else machine.nics
-        nics = [self._add(f"NIC {i}", "nic", host) for i in range(count)]
+        count, each = self.cluster.nic_groups, self.cluster.nics_per_group
+        names = [f"NIC {i}" if each == 1 else f"NICs {i * each}-{(i + 1) * each - 1}" for i in range(count)]
+        nics = [self._add(name, "nic", host) for name in names]
         for index, nic in enumerate(nics):
-            self._pcie(nic, switches[index * len(switches) // machine.nics])
+            self._pcie(nic, switches[index * len(switches) // count], each)
         return nics
 
     def _hub(self, host: int, index: int) -> int:
@@ -345,23 +387,24 @@ class _Builder:
             switch = self._add("network switch", "switch")
             self.links += [Link(host[0], switch, rate, self.cluster.latency, INFINIBAND) for host in nics]
             return
-        rails, hosts = self.machine.rails, self.cluster.hosts
+        rails, hosts, each = self.cluster.rails, self.cluster.hosts, self.cluster.nics_per_group
         leaves = [self._add(f"leaf {i}", "switch") for i in range(rails)]
         self.links += [
-            Link(nic, leaves[index % rails], rate, self.cluster.latency, INFINIBAND)
+            Link(nic, leaves[index % rails], rate, self.cluster.latency, INFINIBAND, each)
             for host in nics
             for index, nic in enumerate(host)
         ]
         spine = self._add("spine", "switch")
-        up = int(rate * hosts * (self.machine.nics // rails) / self.cluster.oversubscription)
+        up = int(rate * each * hosts * (self.cluster.nic_groups // rails) / self.cluster.oversubscription)
         self.links += [Link(leaf, spine, up, self.cluster.latency, INFINIBAND) for leaf in leaves]
 
     def _nvlink(self, src: int, dst: int, kind: str, latency: int, count: int) -> None:
         rate = self.machine.nvlink_rate
         self.links.append(Link(src, dst, rate, latency, kind, count, self.cluster.efficiency))
 
-    def _pcie(self, src: int, dst: int) -> None:
-        self.links.append(Link(src, dst, self.pcie_rate, hardware.PCIE_LATENCY, PCIE, efficiency=self.pcie_efficiency))
+    def _pcie(self, src: int, dst: int, count: int = 1) -> None:
+        rate, share = self.pcie_rate, self.pcie_efficiency
+        self.links.append(Link(src, dst, rate, hardware.PCIE_LATENCY, PCIE, count, share))
 
     def _assumptions(self) -> Iterator[str]:
         machine, cluster = self.machine, self.cluster
@@ -386,6 +429,10 @@ class _Builder:
             yield from hardware.share_assumptions([(wire.kind, wire.rate, wire.efficiency)])
         if not self.networked:
             return
+        if isinstance(cluster.nics, int) and cluster.nics < machine.gpus:
+            yield f"{machine.gpus // cluster.nics} GPUs share a NIC by position, on its PCIe switch"
+        if cluster.nics_per_group > 1:
+            yield f"the {cluster.nics_per_group} NICs of a GPU carry each of its messages together"
         yield hardware.latency_assumption(INFINIBAND, cluster.latency)
         if cluster.nic_rate is None:
             yield f"a NIC has {quantities.RATE.format(machine.nic_rate)} each way (that of a {machine.title})"

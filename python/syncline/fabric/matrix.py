@@ -9,7 +9,9 @@ taken from the NICs that both are near to, and from their affinities.
 NVLinks than a GPU has is read as a star with as many links as one cell says. Where the text around the matrix names
 the GPU, the limit is that GPU's; else it is the largest of all GPUs.
 
-The matrix gives no rates and no latencies. They are filled in and listed as assumptions.
+The matrix gives no rates and no latencies. They are filled in and listed as assumptions: those of NVLinks, PCIe and
+sockets are those of the GPU that the text names (`gpu_products`), or that is stated beside the file; PCIe also as
+`nvidia-smi` says it in the text (`nvidia_smi`).
 """
 
 from __future__ import annotations
@@ -18,14 +20,13 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from types import MappingProxyType
 from typing import Final
 
 from syncline import quantities
 from syncline.errors import InputError, Problem, shown
-from syncline.fabric import hardware
+from syncline.fabric import gpu_products, hardware, nvidia_smi
+from syncline.fabric.gpu_products import MOST_NVLINKS, PRODUCTS, SXM, Hardware, Pcie, Product, Stated
 from syncline.fabric.graph import NVLINK, NVSWITCH, PCIE, Graph, GraphError, Link, Node, NodeKind, both_ways, checked
-from syncline.fabric.hardware import GB
 
 ACCEPTED: Final = "the output of `nvidia-smi topo -m`, from the line that begins with GPU0 on"
 MAX_DEVICES: Final = 512
@@ -36,19 +37,11 @@ SAME_BRIDGES: Final = "PXB"
 SAME_SOCKET: Final = frozenset({"PIX", "PXB", "PHB", "NODE"})
 CELLS: Final = "X, NV#, PIX, PXB, PHB, NODE, SYS, SOC or N/A"
 
-GPUS: Final = MappingProxyType(
-    {"P100": (4, 20 * GB), "V100": (6, 25 * GB), "A100": (12, 25 * GB), "A800": (8, 25 * GB), "A30": (4, 25 * GB)}
-    | {"H100": (18, 25 * GB), "H800": (8, 25 * GB), "H200": (18, 25 * GB), "H20": (18, 25 * GB)}
-    | {"GH200": (18, 25 * GB), "B200": (18, 50 * GB), "B300": (18, 50 * GB), "GB200": (18, 50 * GB)}
-)
-"""NVLinks, and bytes per second of each and direction, of GPUs by name."""
-MOST_NVLINKS: Final = 18
-
 _ANSI = re.compile(r"\x1b?\[[0-9;]{0,9}m")
 _DEVICE = "|".join(
     (
         *(r"GPU[0-9]{1,4}", r"NIC[0-9]{1,4}", r"mlx[0-9]{1,2}_\w{1,16}", r"(?:ib|rdma|roce)[0-9]{1,4}"),
-        r"(?:ibp|rocep|efa_|hfi1_|hns_|bnxt_re|irdma)\w{1,20}",
+        r"(?:ibp|rocep|rdmap|efa_|hfi1_|hns_|bnxt_re|irdma)\w{1,20}",
     )
 )
 _HEADER = re.compile(rf"[\s#$>|]*(?=GPU[0-9])((?:(?:{_DEVICE})[\s|]*)+)(CPU|NUMA|GPU NUMA|$)", re.ASCII)
@@ -57,7 +50,6 @@ _ROW = re.compile(rf"[\s#$>|]*({_DEVICE})(?:\s+|\||(?=NV[0-9]|PIX|PXB|PHB|NODE|S
 _CELL = re.compile(r"[\s|]*(X(?![A-Za-z])|NV[0-9]{1,3}|PIX|PXB|PHB|NODE|SYS|SOC|N/A)", re.ASCII)
 _AFFINITY = re.compile(r"[\s|]*([0-9]+(?:[-,][0-9]+)*)(?:\s+([0-9]+(?:-[0-9]+)?)(?![-,0-9]))?", re.ASCII)
 _LEGEND = re.compile(r"\s*(NIC[0-9]{1,4})\s*:\s*(\S{1,40})", re.ASCII)
-_MODEL = re.compile(r"\b(GH200|GB200|P100|V100|A100|A800|A30|H100|H800|H200|H20|B200|B300)\b", re.ASCII)
 
 
 def looks_like(text: str) -> bool:
@@ -72,26 +64,20 @@ def gpu_numbers(text: str) -> list[int]:
     return sorted(int(name[3:]) for name in names if name.startswith("GPU"))
 
 
-def read(text: str, file: str) -> Graph:
+def read(text: str, file: str, stated: Stated | None = None) -> Graph:
     """The fabric in a text. Raises [`InputError`] with everything that is wrong."""
     matrix = _Matrix(file)
     matrix.parse(_lines(text))
     if matrix.problems:
         raise InputError(matrix.problems)
     try:
-        return checked(_Builder(matrix, _model(text)).graph())
+        return checked(_Builder(matrix, text, stated or Stated()).graph())
     except GraphError as error:
         raise InputError(Problem(file, None, "", None, message) for message in error.messages) from None
 
 
 def _lines(text: str) -> list[str]:
     return [_ANSI.sub("", line).rstrip() for line in text.split("\n")]
-
-
-def _model(text: str) -> str | None:
-    """The GPU that the text around the matrix names, if it is one."""
-    named = set(_MODEL.findall(text))
-    return named.pop() if len(named) == 1 else None
 
 
 @dataclass(slots=True)
@@ -192,11 +178,33 @@ class _Matrix:
 class _Builder:
     """The graph of a matrix. GPUs are the first nodes, in order of their numbers."""
 
-    def __init__(self, matrix: _Matrix, model: str | None) -> None:
-        self.matrix, self.model = matrix, model
+    def __init__(self, matrix: _Matrix, text: str, stated: Stated) -> None:
+        self.matrix = matrix
         self.nodes = [Node(f"GPU {int(name[3:])}", "npu") for name in matrix.gpus]
         self.links: list[Link] = []
         self.assumptions: list[str] = []
+        self.warnings: list[str] = []
+        self.named = gpu_products.named(text)
+        self.stated = stated
+        self.is_stated = not self.named and stated.gpu is not None
+        known = (gpu_products.like(stated.gpu),) if not self.named and stated.gpu is not None else self.named
+        self.most = {a: max((matrix.nvlinks(a, b) for b in matrix.gpus), default=0) for a in matrix.gpus}
+        self.total = {a: sum(matrix.nvlinks(a, b) for b in matrix.gpus) for a in matrix.gpus}
+        self.limit = max((product.nvlinks for product in known), default=MOST_NVLINKS)
+        self.is_star = max(self.total.values()) > self.limit
+        fitting = self._fitting(known)
+        has_nvlinks = any(self.total.values())
+        self.known = gpu_products.narrowed(fitting, lambda p: p.form == SXM) if has_nvlinks else fitting
+        """The products that the GPUs may be, if the text or what is stated beside it names any. Where they have
+        NVLinks and nothing says in what form they are sold, they are modules."""
+        self.pcie_of = dict(zip(matrix.gpus, nvidia_smi.pcie_links(text), strict=False))
+        self.pcie = Pcie.of(stated, self.known, [per_lane for per_lane, _ in self.pcie_of.values()])
+
+    def _fitting(self, products: tuple[Product, ...]) -> tuple[Product, ...]:
+        """The products that have as many NVLinks as the GPUs of the matrix."""
+        if self.is_star:
+            return gpu_products.narrowed(products, lambda p: p.nvlinks == max(self.most.values()))
+        return gpu_products.narrowed(products, lambda p: p.nvlinks >= max(self.total.values()))
 
     def graph(self) -> Graph:
         self._nvlinks()
@@ -205,29 +213,53 @@ class _Builder:
             self.assumptions.append(hardware.latency_assumption(kind, latency))
         self.assumptions += hardware.share_assumptions((link.kind, link.rate, link.efficiency) for link in self.links)
         has_nvlinks = any(link.kind in (NVLINK, NVSWITCH) for link in self.links)
-        unit = self._nvlink_rate if has_nvlinks else None
-        links = tuple(both_ways(self.links))
-        return Graph(self.matrix.file, tuple(self.nodes), links, unit, tuple(self.assumptions))
+        lacks_nvlinks = not has_nvlinks and len(self.matrix.gpus) > 1
+        if lacks_nvlinks and self.known and all(product.always_has_nvlinks for product in self.known):
+            self.warnings.append(
+                gpu_products.without_nvlinks(self.known, "the matrix (nvidia-smi topo -mp hides them)")
+            )
+        return Graph(
+            self.matrix.file,
+            tuple(self.nodes),
+            tuple(both_ways(self.links)),
+            self._nvlink_rate if has_nvlinks else None,
+            tuple(self.assumptions),
+            tuple(self.warnings),
+            hardware=self._hardware(),
+        )
+
+    def _hardware(self) -> Hardware:
+        products = self.known if self.named else self._fitting(PRODUCTS)
+        gpu = gpu_products.figures(products) if self.named else None
+        if gpu is not None:
+            because = "as the file names it"
+        elif self.named:
+            because = gpu_products.undecided(products, "it names")
+        else:
+            because = "it does not name the GPU"
+            if any(self.total.values()):
+                links = max((self.most if self.is_star else self.total).values())
+                because += f", and there are several with {links} {'' if self.is_star else 'or more '}NVLinks"
+        return Hardware(gpu, because, gpu_products.candidates(products), self.is_stated, leaves_pcie_open=True)
 
     @property
     def _nvlink_rate(self) -> int:
-        return GPUS[self.model][1] if self.model else hardware.DEFAULT_NVLINK_RATE
+        return gpu_products.common(product.nvlink_rate for product in self.known) or hardware.DEFAULT_NVLINK_RATE
 
     def _nvlinks(self) -> None:
         gpus, matrix = self.matrix.gpus, self.matrix
-        most = {a: max((matrix.nvlinks(a, b) for b in gpus), default=0) for a in gpus}
-        total = {a: sum(matrix.nvlinks(a, b) for b in gpus) for a in gpus}
-        if not any(total.values()):
+        if not any(self.total.values()):
             return
-        limit = GPUS[self.model][0] if self.model else MOST_NVLINKS
         rate = self._nvlink_rate
-        of = f"those of {self.model}" if self.model else "the matrix does not name the GPU"
+        of = f"those of {self.known[0].model}" if self.known else "the matrix does not name the GPU"
         self.assumptions.append(f"an NVLink has {quantities.RATE.format(rate)} each way ({of})")
-        if max(total.values()) > limit:
+        if self.is_star:
             switch = self._add("NVSwitch", "switch")
             latency = hardware.NVSWITCH_LATENCY
-            self.links += [Link(i, switch, rate, latency, NVSWITCH, most[a]) for i, a in enumerate(gpus) if most[a]]
-            why = f"a row adds up to {max(total.values())} NVLinks, and a GPU has {limit} at most"
+            self.links += [
+                Link(i, switch, rate, latency, NVSWITCH, self.most[a]) for i, a in enumerate(gpus) if self.most[a]
+            ]
+            why = f"a row adds up to {max(self.total.values())} NVLinks, and a GPU has {self.limit} at most"
             self.assumptions.append(f"GPUs are behind NVSwitches: {why}")
             return
         for (i, a), (j, b) in combinations(enumerate(gpus), 2):
@@ -261,13 +293,22 @@ class _Builder:
                         at_switch += 1
                         self._wire(parent, top)
                     for name in members_of_one:
-                        self._wire(numbers[name], parent)
-        wire = hardware.QPI
+                        self._wire(numbers[name], parent, name)
+        self._join(cpus)
+        if sum(link.kind == PCIE for link in self.links) > len(self.pcie_of):
+            everywhere = "PCIe of NICs and switches" if self.pcie_of else "PCIe"
+            is_stated = self.stated.pcie_rate is not None
+            self.assumptions.append(f"{everywhere} is {self.pcie}{'' if is_stated else ' (the matrix does not say)'}")
+
+    def _join(self, cpus: Sequence[int]) -> None:
+        """Links between sockets: those of NVIDIA's machines with the GPU."""
+        sockets = {product.socket for product in self.known}
+        wire = sockets.pop() if len(sockets) == 1 else hardware.QPI
         for a, b in combinations(cpus, 2):
             self.links.append(Link(a, b, wire.rate, hardware.SOCKET_LATENCY, wire.kind, 1, wire.efficiency))
-        self.assumptions.append("PCIe is of the third generation with 16 lanes (the matrix does not say)")
         if len(cpus) > 1:
-            self.assumptions.append("sockets are joined as on Broadwell machines (the matrix does not say)")
+            where = f"NVIDIA's machines with {self.known[0].model}" if self.known else "Broadwell machines"
+            self.assumptions.append(f"sockets are joined as on {where} (the matrix does not say)")
 
     def _sockets(self, names: list[str]) -> list[list[str]]:
         """Devices of one socket each: those near to each other, or with the same affinity; strays go with the first."""
@@ -294,8 +335,8 @@ class _Builder:
     def _nic_name(self, name: str) -> str:
         return f"NIC {name}" if name not in self.matrix.legend else f"NIC {self.matrix.legend[name]}"
 
-    def _wire(self, src: int, dst: int) -> None:
-        rate, efficiency, _ = hardware.pcie_rate("8 GT/s", hardware.DEFAULT_PCIE_WIDTH)
+    def _wire(self, src: int, dst: int, device: str = "") -> None:
+        rate, efficiency = self.pcie.link(*self.pcie_of.get(device, (None, None)))
         self.links.append(Link(src, dst, rate, hardware.PCIE_LATENCY, PCIE, 1, efficiency))
 
     def _add(self, name: str, kind: NodeKind) -> int:

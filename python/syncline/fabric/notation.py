@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from syncline import quantities
 from syncline.errors import did_you_mean, one_of
 from syncline.fabric import hardware
-from syncline.fabric.machines import MACHINES, MAX_HOSTS, NICS, Cluster, Nics
+from syncline.fabric.machines import MACHINES, MAX_HOSTS, MAX_NICS_PER_GPU, NICS, Cluster, Machine, Nics
 from syncline.quantities import QuantityError
 
 PARAMETERS: Final = (
@@ -28,6 +28,8 @@ ACCEPTED: Final = (
 )
 MAX_LENGTH: Final = 512
 MAX_OVERSUBSCRIPTION: Final = 64
+MAX_NICS_SHOWN: Final = 4
+"""NICs of a GPU up to which messages list what is accepted."""
 
 T = TypeVar("T")
 
@@ -74,7 +76,7 @@ def parse(text: str) -> Cluster:
     cluster = Cluster(
         machine=machine,
         hosts=hosts,
-        nics=value("nics", _nics, "rail"),
+        nics=value("nics", lambda text: _nics(text, machine), "rail"),
         nic_rate=value("nic_rate", quantities.rate, None),
         latency=value("latency", lambda text: quantities.time(text, zero=True), hardware.NETWORK_LATENCY),
         oversubscription=value("oversubscription", oversubscription, Fraction(1)),
@@ -103,7 +105,7 @@ def _check_use(cluster: Cluster, given: dict[str, str]) -> None:
     if cluster.nics == "single" and "oversubscription" in given:
         message = f"in {name}: with nics=single there is one switch, so no spine to oversubscribe"
         raise MachineError(message, "no oversubscription, or nics=rail")
-    leaf = cluster.nic * cluster.hosts * (cluster.machine.nics // cluster.machine.rails)
+    leaf = cluster.nic * cluster.nics_per_group * cluster.hosts * (cluster.nic_groups // cluster.rails)
     if leaf > quantities.LARGEST or leaf < cluster.oversubscription:
         raise MachineError(f"in {name}: nic_rate={given['nic_rate']}: this is out of range", "a rate such as 400Gb/s")
     if int(cluster.machine.nvlink_rate * cluster.efficiency) < 1:
@@ -137,11 +139,31 @@ def _count(text: str, what: str, most: int) -> int:
     return int(text)
 
 
-def _nics(text: str) -> Nics:
+def _nics(text: str, machine: Machine) -> Nics | int:
+    """`rail`, `single`, or a number of NICs that GPUs share evenly; one is `single`, the machine's own is `rail`."""
     for known in NICS:
         if text == known:
             return known
-    raise QuantityError(f"this is not known{did_you_mean(text, NICS)}", one_of(NICS))
+    if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        raise QuantityError(f"this is not known{did_you_mean(text, NICS)}", f"{one_of(NICS)}, or a number of NICs")
+    count = int(text)
+    accepted = [number for number in _numbers_of_nics(machine) if number <= MAX_NICS_SHOWN * machine.gpus]
+    if count not in _numbers_of_nics(machine):
+        message = f"so many NICs cannot be shared evenly by {machine.gpus} GPUs"
+        if machine.socket is None:
+            message += f" of {machine.pcie_switches} CPUs"
+        raise QuantityError(message, f"{one_of(NICS)}, {one_of(map(str, accepted))}, ...")
+    if count == machine.nics:
+        return "rail"
+    return "single" if count == 1 else count
+
+
+def _numbers_of_nics(machine: Machine) -> list[int]:
+    """The numbers of NICs that divide the GPUs, or that the GPUs divide. Every CPU has one where none joins them."""
+    gpus = machine.gpus
+    fewer = [number for number in range(1, gpus) if gpus % number == 0]
+    numbers = [*fewer, *(gpus * each for each in range(1, MAX_NICS_PER_GPU + 1))]
+    return numbers if machine.socket is not None else [n for n in numbers if n % machine.pcie_switches == 0]
 
 
 def oversubscription(text: str) -> Fraction:

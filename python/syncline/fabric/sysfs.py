@@ -87,7 +87,8 @@ def _write(name: str, device: _Device, lines: list[str]) -> None:
     kind = _text(device.folder / "class") if device.is_gpu else "0x060400"
     speed, width = _link(device.folder)
     link = f"link_speed={quoteattr(speed)} link_width={quoteattr(width)}"
-    lines.append(f"<pci busid={quoteattr(name)} class={quoteattr(kind)} {link}>")
+    ids = (f" {key}={quoteattr(_text(device.folder / key))}" for key in ("vendor", "device") if device.is_gpu)
+    lines.append(f"<pci busid={quoteattr(name)} class={quoteattr(kind)} {link}{''.join(ids)}>")
     for inner, below in device.below.items():
         _write(inner, below, lines)
     lines.append("</pci>")

@@ -42,8 +42,13 @@ class Wired:
     """What the file holds; nothing for what is no file."""
     taking_part: frozenset[int] | None = None
     """The NPUs that communicate, if not all do; the others do not forward."""
-    gpu: Gpu | None = None
-    """What its NPUs are, where that is known: of a machine it is."""
+    pcie_rate: int | None = None
+    """Bytes per second of the PCIe links of a file that does not say it, where that is stated beside the file."""
+
+    @property
+    def gpu(self) -> Gpu | None:
+        """What its NPUs are, where that follows from it: of a machine it does."""
+        return None if self.graph.hardware is None else self.graph.hardware.gpu
 
     @property
     def npus(self) -> int:
@@ -168,7 +173,7 @@ def machine(text: str) -> Wired:
         cluster = notation.parse(text)
     except notation.MachineError as error:
         raise TopologyError(error.message, error.accepted) from None
-    return Wired(cluster.graph(), str(cluster), gpu=cluster.machine.gpu)
+    return Wired(cluster.graph(), str(cluster))
 
 
 @lru_cache(maxsize=4)

@@ -43,10 +43,16 @@ def rows(run: str, variant: str, result: engine.Result) -> list[dict[str, Any]]:
                 )
         if counts[layer["layer"]] > 1:
             row["layer"] = f"{layer['layer']} ({layer['index']})"
-        row["compute_s"] = result.summary["iterations"] * sum(row[name] for name in PASSES)
+        row["compute_s"] = _repeats(result) * sum(row[name] for name in PASSES)
         parts = passes.get(layer["layer"], {}) if counts[layer["layer"]] == 1 else {}
         found += [row] if len(parts) < 2 else [_of_pass(row, name, part, result) for name, part in parts.items()]
     return found
+
+
+def _repeats(result: engine.Result) -> int:
+    """How often the layers are computed: a graph may have several iterations, in which each layer is once."""
+    iterations: int = result.summary["iterations"]
+    return iterations // int(result.summary.get("graph_steps", 1))
 
 
 def _by_pass(result: engine.Result) -> dict[str, dict[str, list[dict[str, Any]]]]:
@@ -65,7 +71,7 @@ def _of_pass(
     part = {key: row[key] for key in ("base", "variant", "status", "index", "params", "gradient_bytes")}
     part["layer"] = f"{row['layer']}, {name.replace('_', ' ')}"
     part |= {other: row[other] if other == own else 0.0 for other in PASSES}
-    part["compute_s"] = result.summary["iterations"] * row[own]
+    part["compute_s"] = _repeats(result) * row[own]
     part["exposed_s"] = sum(c["exposed_ps"] for c in collectives) / PS_PER_S
     if raw := [c["completed_ps"] - c["issued_ps"] for c in collectives if c["completed_ps"] is not None]:
         part["raw_latency_s"] = sum(raw) / len(raw) / PS_PER_S

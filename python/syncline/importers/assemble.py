@@ -32,7 +32,6 @@ from syncline.importers.traces import (
     unique_names,
 )
 
-MOST_PROBLEMS: Final = 50
 MOST_SIZE: Final = 2**63 - 1
 MOST_TAG: Final = 2**32 - 2
 MOST_FAMILIES: Final = 255
@@ -50,6 +49,8 @@ class Assembled:
     """Nodes of all NPUs."""
     families: dict[str, int] = field(default_factory=dict)
     """Communicators of each family."""
+    traces: Sequence[Trace] = ()
+    """The traces that it was made of."""
 
 
 def assemble(
@@ -84,12 +85,13 @@ def assemble(
     classes = _classes(traces, ordered, family_of, count)
     graph = {"format": "syncline-graph", "families": found, "classes": classes}
     nodes = sum(len(items) for items in ordered.values())
-    return Assembled(graph, count, nodes, {name: len(groups_of(family)) for name, family in found.items()})
+    sizes = {name: len(groups_of(family)) for name, family in found.items()}
+    return Assembled(graph, count, nodes, sizes, traces)
 
 
 def _raise(problems: Sequence[Problem]) -> None:
     if problems:
-        raise InputError(problems[:MOST_PROBLEMS])
+        raise InputError(problems)
 
 
 def _ordered(trace: Trace, problems: list[Problem]) -> list[Item]:

@@ -164,6 +164,7 @@ def _take_workload(
         made.workload["element"] = f"{own.element}B"
     made.assumptions += chakra.said(rules)
     made.facts = chakra.facts(found)
+    made.traces = found.traces
     made.differences += OF_TRACES
 
 

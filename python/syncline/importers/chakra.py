@@ -15,19 +15,20 @@ the first in the order of numbers goes first. That is how ASTRA-sim executes tra
 from __future__ import annotations
 
 import ast
-import json
 import math
+import warnings
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from syncline import inputs
-from syncline.errors import InputError, Problem, shown
+from syncline import inputs, json_reading
+from syncline.errors import MOST_LISTED, InputError, Problem, shown
 from syncline.importers import chakra_format, groups_file, output, ranks
 from syncline.importers.assemble import Assembled, assemble
 from syncline.importers.chakra_format import COLLECTIVES, NODE_TYPES
 from syncline.importers.output import Asked, Imported
+from syncline.importers.record import COMMUNICATION, Span, of_spans
 from syncline.importers.traces import (
     CPU,
     MAIN,
@@ -40,6 +41,7 @@ from syncline.importers.traces import (
     Exchange,
     Item,
     Message,
+    Record,
     Relative,
     Time,
     Trace,
@@ -166,11 +168,31 @@ def read(content: bytes, file: str, npu: int, rules: Rules) -> tuple[Trace, Own 
             trace.items.append(_item(node, rules, own))
         except InputError as error:
             problems += error.problems
-            if len(problems) >= 50:
+            if len(problems) >= MOST_LISTED:
                 break
     if problems:
         raise InputError(problems)
+    if own is None and not rules.computed and any(raw.start_time_micros for _, raw in raw_nodes):
+        trace.record = _record([raw for _, raw in raw_nodes], trace.items)
     return trace, own
+
+
+def _record(nodes: Sequence[Any], items: Sequence[Item]) -> Record:
+    """The time of a trace that says when its nodes began, which its items get as well."""
+    spans: dict[bool, list[Span]] = {True: [], False: []}
+    every: list[Span] = []
+    for raw, item in zip(nodes, items, strict=True):
+        if not raw.start_time_micros and not raw.duration_micros:
+            continue
+        start = raw.start_time_micros * PS_PER_US
+        item.recorded = start, start + raw.duration_micros * PS_PER_US
+        every.append(item.recorded)
+        if isinstance(item.work, COMMUNICATION):
+            spans[True].append(item.recorded)
+        elif raw.type == NODE_TYPES.index("COMP_NODE") and item.stream == MAIN:
+            spans[False].append(item.recorded)
+    time = max(end for _, end in every) - min(start for start, _ in every)
+    return of_spans(time, spans[True], spans[False])
 
 
 def _item(node: _Node, rules: Rules, own: Own | None) -> Item:
@@ -314,22 +336,29 @@ def _process_groups(text: str) -> dict[str, list[int]]:
         if not isinstance(value, str):
             break
         try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            try:
-                value = ast.literal_eval(value)
-            except (ValueError, SyntaxError, RecursionError, MemoryError):
-                return {}
+            value = json_reading.parse(value)
+        except json_reading.NotJsonError:
+            value = _python_literal(value)
     entries = value if isinstance(value, list) else []
     found: dict[str, list[int]] = {}
     for entry in entries:
         ranks = entry.get("ranks") if isinstance(entry, Mapping) else None
-        if not isinstance(ranks, list) or not all(isinstance(rank, int) for rank in ranks):
+        if not isinstance(ranks, list) or not all(type(rank) is int for rank in ranks):
             continue
         name = str(entry.get("pg_name"))
         if ranks and name not in GLOBAL_GROUPS:
             found[name] = ranks
     return found
+
+
+def _python_literal(text: str) -> Any:
+    """What a literal of Python stands for; nothing where a text is none that can be evaluated."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about escapes that Python does not know
+            return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        return None
 
 
 def _own(attrs: Mapping[str, Any], file: str) -> Own | None:
@@ -340,8 +369,8 @@ def _own(attrs: Mapping[str, Any], file: str) -> Own | None:
     npus, element, tail = (attrs.get(f"{PRIVATE}{name}") for name in ("npus", "element", "tail"))
     iterations = attrs.get(f"{PRIVATE}iterations")
     try:
-        read = json.loads(families)
-    except (ValueError, TypeError, RecursionError):
+        read = json_reading.parse(families) if isinstance(families, str) else None
+    except json_reading.NotJsonError:
         read = None
     legal = (
         isinstance(read, dict)
@@ -355,7 +384,13 @@ def _own(attrs: Mapping[str, Any], file: str) -> Own | None:
         and type(iterations) is int
         and 1 <= iterations <= 10_000
     )
-    if not legal or not isinstance(npus, int) or not isinstance(element, int) or not isinstance(streams, list):
+    if (
+        not legal
+        or not isinstance(read, dict)
+        or not isinstance(npus, int)
+        or not isinstance(element, int)
+        or not isinstance(streams, list)
+    ):
         message = f"the attributes {PRIVATE}... of the metadata are damaged"
         raise InputError([Problem(file, None, "metadata", None, message, "those that syncline export-trace writes")])
     _check_families(read, npus, file)
@@ -443,6 +478,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
         made.sections["training"] = {"iterations": own.iterations, "tail": own.tail}
     made.assumptions += said(rules)
     made.facts = facts(found)
+    made.traces = found.traces
     return made
 
 
@@ -464,7 +500,7 @@ def assembled(files: ranks.Files, rules: Rules, groups: Mapping[str, Sequence[in
         traces.append(trace)
         own = said_of
     if problems:
-        raise InputError(problems[:50])
+        raise InputError(problems)
     npus = max(files.by_npu) + 1
     if own is not None and own.npus != npus:
         message = f"the traces are of {own.npus} NPUs, and there are {npus} files"

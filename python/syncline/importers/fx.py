@@ -349,7 +349,7 @@ def _read(text: Text) -> list[dict[str, Any]]:
         if len(problems) >= 50:
             break
     if problems:
-        raise InputError(problems[:50])
+        raise InputError(problems)
     return operators
 
 

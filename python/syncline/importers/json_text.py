@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from syncline import json_reading
 from syncline.document import decode
 from syncline.errors import InputError, Problem
 from syncline.schedules.positions import Positions
@@ -36,19 +36,14 @@ class Text:
         return Problem(self.file, self.line(path), ".".join(str(step) for step in path), value, message, accepted)
 
 
-def load(content: bytes, file: str) -> Text:
-    """Reads a document. Raises [`InputError`] with the line where it is not JSON; numbers that are none (NaN, Infinity)
-    are refused.
+def load(content: bytes, file: str, parse_float: Callable[[str], Any] | None = None) -> Text:
+    """Reads a document; `parse_float` makes numbers of those with a fraction or an exponent. Raises [`InputError`] with
+    the line where it is not JSON.
     """
     text = decode(content, file)
-
-    def refuse(word: str) -> Any:
-        raise ValueError(f"{word} is no number of JSON")
-
     try:
-        values = json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        reason = getattr(error, "msg", str(error) if isinstance(error, ValueError) else "it is nested too deeply")
-        raise InputError([Problem(file, line, "", None, f"this is not JSON: {reason}", "a JSON document")]) from None
+        values = json_reading.parse(text, parse_float)
+    except json_reading.NotJsonError as error:
+        message = f"this is not JSON: {error.reason}"
+        raise InputError([Problem(file, error.line, "", None, message, "a JSON document")]) from None
     return Text(file, values, text)

@@ -1,13 +1,15 @@
 """Profiles of PyTorch (Kineto): one JSON document in Chrome's trace-event format for each rank, gzip or not.
 
 What is used: `distributedInfo` (rank, world_size, pg_config), and complete events (`ph` X) of the categories below.
-Times (`ts`, `dur`) are microseconds, with fractions.
+Times (`ts`, `dur`) are microseconds, with fractions. They are read exactly: since 1970 there have been so many of them
+that a binary number of 64 bits has no room for nanoseconds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, Final
 
 from syncline.errors import InputError, Problem, shown
@@ -16,6 +18,7 @@ from syncline.importers.packed import inflated
 
 MAX_BYTES: Final = 512 * 1024 * 1024
 MOST_RANKS: Final = 65_536
+MOST_RANK_DIGITS: Final = 9
 ACCEPTED: Final = "a profile of PyTorch: a JSON object with distributedInfo and traceEvents"
 ON_DEVICE: Final = ("kernel", "gpu_memcpy", "gpu_memset")
 """Categories of what runs on streams of the GPU."""
@@ -27,6 +30,12 @@ PARAMS: Final = "record_param_comms"
 """The event of the host that says what a collective is."""
 STEP: Final = "ProfilerStep#"
 """How annotations begin that say which iteration the host is in."""
+ON_HOST: Final = "user_annotation"
+"""The category of annotations by the clock of the host."""
+ON_GPU: Final = "gpu_user_annotation"
+"""The same by the clock of the GPU: from the first to the last kernel that was launched within."""
+MOST_EXACT_DIGITS: Final = 40
+"""Digits of a number that is read exactly."""
 LATEST_PS: Final = 2**62
 ELEMENTS: Final = {
     **dict.fromkeys(("Byte", "Char", "Bool", "Float8_e4m3fn", "Float8_e5m2", "Float8_e4m3fnuz", "Float8_e5m2fnuz"), 1),
@@ -90,7 +99,7 @@ class Profile:
 
 def read(content: bytes, file: str) -> Profile:
     """A profile. Raises [`InputError`] with the place of what is wrong."""
-    text = load(inflated(content, file, MAX_BYTES), file)
+    text = load(inflated(content, file, MAX_BYTES), file, _number)
     values = text.values
     if not isinstance(values, dict) or not isinstance(values.get("traceEvents"), list):
         raise InputError([Problem(file, 1, "traceEvents", None, "this is no profile", ACCEPTED)])
@@ -130,34 +139,41 @@ def _event(index: int, raw: Any, file: str) -> Event | None:
         return None
     category = category.lower()
     is_params = category == "cpu_op" and name == PARAMS
-    is_step = category == "user_annotation" and name.startswith(STEP)
+    is_step = category in (ON_HOST, ON_GPU) and name.startswith(STEP)
     if not is_params and not is_step and category not in (*ON_DEVICE, *RUNTIME, "cuda_sync"):
         return None
-    times: list[int] = []
-    for key in ("ts", "dur"):
-        value = raw.get(key, 0 if key == "dur" else None)
-        us = float(value) if isinstance(value, str) and value.replace(".", "", 1).isdecimal() else value
-        if isinstance(us, bool) or not isinstance(us, int | float) or not 0 <= us * 10**6 < LATEST_PS * 10**3:
-            message = f"{key} of this event is out of range"
-            raise InputError(
-                [Problem(file, None, f"traceEvents.{index}.{key}", shown(value), message, "microseconds, from 0")]
-            )
-        # Nanoseconds are the finest that profiles have; a fraction is the rounding of a binary number.
-        times.append(round(us * 1000) * 1000)
+    times = [_picoseconds(raw.get(key, 0 if key == "dur" else None), index, key, file) for key in ("ts", "dur")]
     args = raw.get("args")
     thread = f"{shown(raw.get('pid'))} {shown(raw.get('tid'))}"
     start = times[0]
     return Event(index, name, category, start, start + times[1], thread, args if isinstance(args, dict) else {})
 
 
+def _number(text: str) -> Decimal | float:
+    """A number with a fraction or an exponent: exactly, unless it is out of all proportion."""
+    return Decimal(text) if len(text) <= MOST_EXACT_DIGITS and "e" not in text.lower() else float(text)
+
+
+def _picoseconds(value: object, index: int, key: str, file: str) -> int:
+    """The time of an event."""
+    us = value
+    if isinstance(value, str) and len(value) <= MOST_EXACT_DIGITS and value.replace(".", "", 1).isdecimal():
+        us = Decimal(value)
+    if isinstance(us, bool) or not isinstance(us, int | float | Decimal) or not 0 <= us < LATEST_PS // 10**3:
+        message = f"{key} of this event is out of range"
+        place = f"traceEvents.{index}.{key}"
+        raise InputError([Problem(file, None, place, shown(value), message, "microseconds, from 0")])
+    # Nanoseconds are the finest that profiles have.
+    return round(us * 1000) * 1000
+
+
 def ranks_of(args: Mapping[str, Any]) -> list[int] | None:
     """The ranks of a process group as an event lists them; nothing if the list is left out or cut short."""
     value = args.get("Process Group Ranks")
     if isinstance(value, str):
-        words = value.strip().strip("[]").split(",")
-        if not all(word.strip().isdecimal() for word in words):
-            return None
-        return [int(word) for word in words]
+        words = [word.strip() for word in value.strip().strip("[]").split(",")]
+        is_whole = all(word.isdecimal() and len(word) <= MOST_RANK_DIGITS for word in words)
+        return [int(word) for word in words] if is_whole else None
     if isinstance(value, list) and value and all(type(rank) is int for rank in value):
         return value
     return None
@@ -175,6 +191,11 @@ def bytes_of(args: Mapping[str, Any], which: str) -> int | None:
 def is_communication(name: str) -> bool:
     """Whether a kernel is one of NCCL or RCCL."""
     return name.lower().startswith(("nccl", "rccl", "mscclpp"))
+
+
+def stream_of(event: Event) -> str:
+    """The stream of the GPU on which an event runs."""
+    return f"stream {event.args.get('stream', event.thread)}"
 
 
 def launches(events: Sequence[Event]) -> dict[int, Event]:

@@ -13,6 +13,7 @@ import yaml
 
 from syncline.document import scalar
 from syncline.errors import InputError, Problem, command_line
+from syncline.importers.traces import Trace
 
 GRAPH, EXPERIMENT, DIFFERENCES = "graph.json", "experiment.yaml", "differences.md"
 MOST_NPUS_NAMED: Final = 64
@@ -75,6 +76,10 @@ class Imported:
     """Further files, by name, that the experiment reads."""
     facts: dict[str, Any] = field(default_factory=dict)
     """What the document says of it: NPUs, nodes, and so on."""
+    warnings: list[str] = field(default_factory=list)
+    """What a user has to know before the numbers of a run are taken for what was recorded."""
+    traces: Sequence[Trace] = ()
+    """The traces of which the graph was made. Replays are held against the recorded time, where they have one."""
 
 
 def graph_text(graph: Mapping[str, Any]) -> str:
@@ -86,7 +91,9 @@ def graph_text(graph: Mapping[str, Any]) -> str:
         head = ", ".join(f"{json.dumps(key)}: {json.dumps(value)}" for key, value in of.items() if key != "nodes")
         classes.append(f'  {json.dumps(name)}: {{{head}, "nodes": [\n{nodes}\n  ]}}')
     joined = ",\n".join(classes)
-    start = '{"format": "syncline-graph",\n"families": {'
+    more = {key: value for key, value in graph.items() if key not in ("format", "families", "classes")}
+    head = "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in more.items())
+    start = f'{{"format": "syncline-graph",\n{head}"families": {{'
     return f'{start}{f"{chr(10)}{families}{chr(10)}" if families else ""}}},\n"classes": {{\n{joined}\n}}}}\n'
 
 
@@ -165,7 +172,7 @@ def places(out: Path | None, name: str) -> Places:
 
 def save(imported: Imported, out: Path | None) -> dict[str, str]:
     """Writes the files, checks that the experiment is legal, and returns their names. Raises [`InputError`]."""
-    from syncline import outputs
+    from syncline import folders, outputs
     from syncline.schema import graph_file, load
 
     to = places(out, imported.name)
@@ -181,15 +188,15 @@ def save(imported: Imported, out: Path | None) -> dict[str, str]:
     contents[to.experiment] = experiment_text(imported, to.graph).encode()
     experiment = to.folder / to.experiment
     kinds = {to.graph: outputs.GRAPH, to.differences: outputs.DIFFERENCES, to.experiment: outputs.IMPORTED}
-    outputs.write_into(
-        to.folder, {name: (content, kinds.get(name) or outputs.same(content)) for name, content in contents.items()}
-    )
-    try:
-        load.load_file(experiment, str(experiment))
-    except InputError:
-        for name in contents:
-            (to.folder / name).unlink(missing_ok=True)
-        raise
+    written = {name: (content, kinds.get(name) or outputs.same(content)) for name, content in contents.items()}
+    with folders.made(to.folder):
+        outputs.write_into(to.folder, written)
+        try:
+            load.load_file(experiment, str(experiment))
+        except InputError:
+            for name in contents:
+                (to.folder / name).unlink(missing_ok=True)
+            raise
     files = {"experiment": str(experiment)}
     if imported.graph is not None:
         files["graph"] = str(to.folder / to.graph)

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 from syncline import inputs
 from syncline.errors import InputError, Problem
-from syncline.importers import kineto, kineto_format, ranks
-from syncline.importers.kineto_format import ON_DEVICE, PARAMS, RUNTIME, STEP, Event, Profile
+from syncline.importers import kineto, kineto_communication, kineto_format, ranks
+from syncline.importers.kineto_format import ON_DEVICE, ON_HOST, RUNTIME, STEP, Event, Profile
 from syncline.report.timeline import Process, Slice, Timeline, order
 
 MEASURED: Final = 1 << 24
@@ -122,7 +122,10 @@ def add(timeline: Timeline, profiles: Mapping[int, Profile]) -> list[Overlaid]:
                 overlaid.matched[kind] = overlaid.matched.get(kind, 0) + 1
         calls = [event for event in profile.events if event.category in RUNTIME and event.start >= zero]
         added = [
-            *(_slice(process, _stream(event), event, zero, arrows.get(event.index, 0)) for event in shown),
+            *(
+                _slice(process, kineto_format.stream_of(event), event, zero, arrows.get(event.index, 0))
+                for event in shown
+            ),
             *(_slice(process, f"host thread {event.thread}", event, zero) for event in calls),
         ]
         timeline.slices += added
@@ -141,14 +144,10 @@ def _leaving(s: Slice, arrow: int) -> Slice:
     return Slice(s.process, s.track, s.name, s.start_ps, s.end_ps, arrow, s.arrives)
 
 
-def _stream(event: Event) -> str:
-    return f"stream {event.args.get('stream', event.thread)}"
-
-
 def _zero(profile: Profile) -> tuple[int, str]:
     """The time of a profile that becomes zero, and what is there."""
     device = [event for event in profile.events if event.category in ON_DEVICE]
-    for step in (event for event in profile.events if event.name.startswith(STEP)):
+    for step in (event for event in profile.events if event.category == ON_HOST and event.name.startswith(STEP)):
         if any(step.start <= event.start < step.end for event in device):
             return step.start, f"the start of {step.name}"
     launched = {event.correlation for event in device}
@@ -167,14 +166,11 @@ def _simulated(timeline: Timeline, npu: int) -> dict[str, list[int]]:
 
 def _measured(profile: Profile, shown: Sequence[Event]) -> dict[str, list[Event]]:
     """The kernels of collectives by kind, in the order of their beginnings."""
-    params = {e.external: e for e in profile.events if e.name == PARAMS and e.external is not None}
+    params = kineto_communication.params_of(profile)
     found: dict[str, list[Event]] = defaultdict(list)
     for event in shown:
         if kineto_format.is_communication(event.name):
-            args = event.args
-            if "Collective name" not in args and event.external in params:
-                args = params[event.external].args
-            name = args.get("Collective name")
-            if isinstance(name, str) and name.lower() in kineto.KINDS:
-                found[kineto.KINDS[name.lower()][0]].append(event)
+            name = kineto_communication.arguments_of(event, params).get("Collective name")
+            if isinstance(name, str) and name.lower() in kineto_communication.KINDS:
+                found[kineto_communication.KINDS[name.lower()][0]].append(event)
     return found

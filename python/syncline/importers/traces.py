@@ -99,11 +99,27 @@ class Item:
     layer: str | None = None
     pass_: str = "forward"
     after_previous: Sequence[int] = ()
+    recorded: tuple[int, int] | None = None
+    """When it began and ended, in picoseconds, as recorded; where the trace says so."""
 
     @property
     def title(self) -> str:
         """What messages call it."""
         return f"node {self.number} ({shown(self.name)})" if self.name else f"node {self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """The recorded time of an NPU, in picoseconds."""
+
+    time: int
+    """From the first to the last of the events that are taken."""
+    communication: int
+    """In which some communication is under way."""
+    exposed: int
+    """In which some communication is under way and nothing computes."""
+    steps: int | None = None
+    """Iterations that this time is of, where the trace tells them apart."""
 
 
 @dataclass(slots=True)
@@ -123,6 +139,8 @@ class Trace:
     """Whether nodes of a stream are in the order of the file, whatever their numbers; dependencies then point back."""
     title: str = ""
     """The class of the NPU, where the trace names one; NPUs of other titles are of other classes."""
+    record: Record | None = None
+    """The recorded time, where the trace says when its nodes began and ended."""
 
     def problem(self, item: Item, message: str, accepted: str | None = None) -> Problem:
         """Something that is wrong with a node."""

@@ -12,9 +12,9 @@ HEAD: Final = f"""# Commands
 
 {GENERATED}
 
-`syncline COMMAND --help` prints the same. Exit status: 0 done, 1 a simulation failed, a schedule is wrong or
-the disk is full, 2 the input is wrong, 130 interrupted. With `--json`, every command prints one
-[document](../documents.md). Quantities carry [units](units.md).
+`syncline COMMAND --help` prints the same. Exit status: 0 done, 1 a simulation failed, a schedule is wrong,
+the disk is full or Syncline itself has an error, 2 the input is wrong, 130 interrupted. With `--json`, every
+command prints one [document](../documents.md). Quantities carry [units](units.md).
 """
 _EXAMPLES: Final = "\b\n"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import inputs
+from syncline import inputs, json_reading
 from syncline.document import decode
 from syncline.errors import InputError, Problem, one_of, shown
 from syncline.schedules import msccl_xml, mscclpp, plan
@@ -106,11 +106,9 @@ def _json(text: str, file: str) -> dict[str, Any]:
         return InputError([Problem(file, line, field, shown(value), message, accepted)])
 
     try:
-        root: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise refuse(f"this is not valid JSON: {error.msg}", error.lineno) from None
-    except (RecursionError, ValueError):
-        raise refuse("this is not valid JSON: nested too deeply, or with a number beyond all bounds") from None
+        root: dict[str, Any] = json_reading.parse(text)
+    except json_reading.NotJsonError as error:
+        raise refuse(f"this is not valid JSON: {error.reason}", error.line) from None
     if "format" in root:
         if root["format"] != plan.FORMAT:
             raise refuse("this format is not known", None, "format", root["format"])

@@ -13,14 +13,13 @@ anything is expanded. Attributes that are not known are ignored with a warning, 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, cast
 from xml.parsers import expat
 
-from syncline import xml_errors
+from syncline import json_reading, xml_errors
 from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.schedules import plan as form
 from syncline.schedules.plan import Buffer, Dependency, Pacing, Place, Plan, Rank, Step, ThreadBlock, Way
@@ -334,7 +333,7 @@ class _Attributes:
 def _names(text: str) -> list[str] | None:
     """The names in a list as JSON has it; None if this is no such list."""
     try:
-        names = json.loads(text)
-    except (ValueError, RecursionError):
+        names = json_reading.parse(text)
+    except json_reading.NotJsonError:
         return None
     return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None

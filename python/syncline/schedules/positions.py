@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+MOST_DIGITS: Final = 18
+"""Digits of the largest index of an item."""
+_END_OF_LINE: Final = re.compile("\n")
 _BLANK: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder()
 
@@ -26,17 +30,22 @@ class Positions:
     text: str
     _children: dict[int, dict[Key, int]] = field(default_factory=dict)
     """The entries of mappings and lists, by where these begin."""
+    _ends: list[int] = field(default_factory=list)
+    """Where lines end."""
 
     def line(self, path: Sequence[Key]) -> int:
         """The line of the value at a path, or of the smallest one around it. Items may be given as text."""
         at = self._after_blanks(0)
         for key in path:
             within = self._within(at)
-            found = within.get(key, within.get(int(key)) if isinstance(key, str) and key.isdecimal() else None)
+            is_place = isinstance(key, str) and key.isdecimal() and len(key) <= MOST_DIGITS
+            found = within.get(key, within.get(int(key)) if is_place else None)
             if found is None:
                 break
             at = found
-        return self.text.count("\n", 0, at) + 1
+        if not self._ends:
+            self._ends = [end.start() for end in _END_OF_LINE.finditer(self.text)]
+        return bisect_left(self._ends, at) + 1
 
     def _within(self, at: int) -> dict[Key, int]:
         if at not in self._children:

@@ -7,12 +7,12 @@ unread, and most may be absent, so that documents of older and newer versions ca
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal, NoReturn
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from syncline import json_reading
 from syncline.errors import InputError, Problem, shown
 from syncline.schema import said
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
@@ -569,21 +569,15 @@ def json_schema() -> dict[str, Any]:
 def read(data: bytes, file: str, model: type[BaseModel]) -> dict[str, Any]:
     """A document from its JSON text. Raises [`InputError`] with every field that cannot be read."""
 
-    def refuse(message: str) -> InputError:
-        return InputError([Problem(file, None, "", None, message)])
-
-    def no_number(text: str) -> NoReturn:
-        raise refuse(f"this is not valid JSON: {text} is no number")
+    def refuse(message: str, line: int | None = None) -> InputError:
+        return InputError([Problem(file, line, "", None, message)])
 
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=no_number)
+        value = json_reading.parse(data.decode("utf-8"))
     except UnicodeDecodeError:
         raise refuse("this is not UTF-8 text") from None
-    except json.JSONDecodeError as error:
-        message = f"this is not valid JSON: {error.msg}"
-        raise InputError([Problem(file, error.lineno, "", None, message)]) from None
-    except (RecursionError, ValueError):
-        raise refuse("this is not valid JSON: nested too deeply, or with a number beyond all bounds") from None
+    except json_reading.NotJsonError as error:
+        raise refuse(f"this is not valid JSON: {error.reason}", error.line) from None
     problems = [*_illegible(value, file, ()), *_newer(value, file)]
     if problems:
         raise InputError(problems)

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 from syncline.document import Mapping, Node, Origin
 from syncline.endpoints import ENDPOINTS
 from syncline.errors import Problem, one_of
+from syncline.fabric.topologies import Wired
 from syncline.schema import programs
 from syncline.schema.experiment import Experiment
 from syncline.schema.npu import Npu
@@ -107,7 +108,7 @@ def _trains(e: Experiment) -> bool:
     return e.is_training
 
 
-def _computes(e: Experiment) -> bool:
+def computes(e: Experiment) -> bool:
     """Whether the compute model of the NPU gives the time of anything."""
     if isinstance(e.workload, GraphWorkload):
         return e.workload.file.computes
@@ -161,15 +162,15 @@ def _is_routed(e: Experiment) -> bool:
 
 def _is_static(e: Experiment) -> bool:
     """Whether what communication takes of the NPU is set aside, and compute runs beside it."""
-    return _computes(e) and e.training.overlap and e.endpoint.set_aside is not None and not e.shares
+    return computes(e) and e.training.overlap and e.endpoint.set_aside is not None and not e.shares
 
 
 def _sms_count(e: Experiment) -> bool:
     """Whether it matters how many SMs there are in all: the peak rate is that of all of them together."""
     taken = _is_static(e) and e.endpoint.set_aside is not None and e.endpoint.set_aside.sms > 0
     background = _has_background(e) and not e.shares
-    in_waves = _computes(e) and e.npu.compute.kind == "tiles"
-    return in_waves or _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (_computes(e) and (taken or background))
+    in_waves = computes(e) and e.npu.compute.kind == "tiles"
+    return in_waves or _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (computes(e) and (taken or background))
 
 
 def _memory_counts(e: Experiment) -> bool:
@@ -179,12 +180,12 @@ def _memory_counts(e: Experiment) -> bool:
     buses = getattr(e.endpoint, "buses", None)
     through_buses = 0 if buses is None else buses.memory or 0
     taken = _exceeds(e, Npu().memory_bandwidth, "comm_memory_bandwidth")
-    return _computes(e) or taken or through_buses > Npu().memory_bandwidth
+    return computes(e) or taken or through_buses > Npu().memory_bandwidth
 
 
 def _clock_counts(e: Experiment) -> bool:
     compute = e.npu.compute
-    of_array = _computes(e) and compute.kind == "systolic" and compute.clock is None
+    of_array = computes(e) and compute.kind == "systolic" and compute.clock is None
     return of_array or e.endpoint.runs_at_npu_clock or _sms_drive(e)
 
 
@@ -261,15 +262,17 @@ def _ethernet(acts: Callable[[Any], bool]) -> Callable[[Experiment], bool]:
 
 
 def _figures_count(e: Experiment) -> bool:
-    """Whether any figure of the NPU matters."""
+    """Whether any figure of the NPU matters, or links of a topology file are those of the GPU."""
     figures = ("peak", "sms", "clock", "memory_bandwidth", "bus")
-    return any(broken(e, ("npu", name)) is None for name in figures)
+    known = e.topology.graph.hardware if isinstance(e.topology, Wired) else None
+    of_links = known is not None and known.stated
+    return of_links or any(broken(e, ("npu", name)) is None for name in figures)
 
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule("npu.gpu", _figures_count, "nothing in this run depends on the NPU",
          "a workload or an endpoint that uses the NPU"),
-    Rule("npu.peak", lambda e: _computes(e) and e.npu.compute.kind != "systolic",
+    Rule("npu.peak", lambda e: computes(e) and e.npu.compute.kind != "systolic",
          "no kernel's time comes from the peak rate", f"{MODEL}, without a systolic array"),
     Rule("npu.sms", _sms_count, "nothing is set aside or shared: the peak rate is that of all SMs together",
          f"{MODEL} with SMs set aside (endpoint.comm_sms), or {_DYNAMIC}"),
@@ -280,7 +283,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("npu.bus", lambda e: e.endpoint.crosses_bus, "this endpoint crosses no bus",
          f"endpoint {one_of(name for name, section in ENDPOINTS.items() if section.crosses_bus)}"),
     Rule("npu.sm_read", _sms_drive, "no SM drives a collective", "endpoint baseline, or switch-offload with comm_sms"),
-    Rule("npu.compute", _computes, _FILE, MODEL),
+    Rule("npu.compute", computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),
     Rule("npu.compute.tile", lambda e: e.npu.compute.kind != "table", "measured times are those of all that was read",

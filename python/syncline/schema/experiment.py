@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from syncline import collective_names, endpoints, in_flight, networks, topology
+from syncline import collective_names, endpoints, in_flight, networks, quantities, topology
 from syncline.endpoints import Endpoint, Transit
 from syncline.fabric import topologies
 from syncline.fabric.gpus import Precision
@@ -325,6 +325,9 @@ class TopologyFile(Section):
 
     file: Annotated[str, Field(min_length=1, max_length=4096)]
     """The file, relative to the experiment file."""
+    pcie_rate: Rate | None = None
+    """What a PCIe link has on the wire, each direction, where a file of GPUs does not say it; by default as much as the
+    PCIe of the GPU, if it is known, or else of the third generation."""
 
 
 def _topology(value: object) -> Fabric:
@@ -345,7 +348,10 @@ def _topology(value: object) -> Fabric:
 
 
 def _topology_text(value: Fabric) -> Any:
-    return str(value) if value.file is None else {"file": value.file}
+    if not isinstance(value, Wired) or value.file is None:
+        return str(value)
+    stated = {} if value.pcie_rate is None else {"pcie_rate": quantities.RATE.format(value.pcie_rate)}
+    return {"file": value.file, **stated}
 
 
 _DIMENSIONS_SCHEMA: Final[dict[str, Any]] = {
@@ -359,7 +365,7 @@ _DIMENSIONS_SCHEMA: Final[dict[str, Any]] = {
 _FILE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "description": TopologyFile.__doc__,
-    "properties": {"file": TopologyFile.model_json_schema()["properties"]["file"]},
+    "properties": TopologyFile.model_json_schema()["properties"],
     "required": ["file"],
     "additionalProperties": False,
 }

@@ -6,16 +6,16 @@ matrices of htsim are read as well (`matrix_graph`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from syncline import collective_names
+from syncline import collective_names, json_reading
 from syncline.document import decode
 from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.fabric.allocation import AllocationError
@@ -27,8 +27,8 @@ from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.section import Section, Violation
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-MOST_PROBLEMS: Final = 50
-"""Problems of one file that are listed."""
+MOST_PROBLEMS: Final = 1000
+"""Problems of one file that are found places for."""
 
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]] | str, Field(description="NPUs, as a list or as text: 0-3,8.")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -193,6 +193,10 @@ class Graph(Section):
 
     format: Literal["syncline-graph"] = "syncline-graph"
     """What kind of file it is."""
+    steps: Annotated[int, Field(ge=1, le=10_000)] = 1
+    """Iterations that the nodes are, such as the steps of a profile. Results per iteration are divided by them, too."""
+    warnings: Annotated[list[Annotated[str, Field(max_length=2000)]], Field(max_length=100)] = Field(default=[])
+    """What every run of the graph warns of, such as how far a graph is from the trace of which it was made."""
     families: dict[Name, Family] = Field(default={})
     """The families of communicators, by name."""
     classes: Annotated[dict[Name, NpuClass], Field(min_length=1)]
@@ -345,25 +349,32 @@ def read(content: bytes, file: str) -> GraphFile:
     if connection_matrix.looks_like(text):
         return _of_matrix(connection_matrix.read(content, file))
     try:
-        values = json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = getattr(error, "lineno", None)
-        message = f"this is not JSON: {getattr(error, 'msg', 'it is nested too deeply')}"
-        raise InputError([Problem(file, line, "", None, message, "a JSON document")]) from None
+        values = json_reading.parse(text)
+    except json_reading.NotJsonError as error:
+        message = f"this is not JSON: {error.reason}"
+        raise InputError([Problem(file, error.line, "", None, message, "a JSON document")]) from None
     positions = Positions(text)
     try:
         graph = _GRAPH.validate_python(values)
     except ValidationError as error:
-        details = error.errors(include_url=False)[:MOST_PROBLEMS]
-        raise InputError([_problem(file, positions, detail) for detail in details]) from None
+        details = error.errors(include_url=False)
+        raise _refused(file, (_problem(file, positions, detail) for detail in details), len(details)) from None
     found = GraphFile(file, content, graph, positions)
-    problems = [
-        found.problem(broken.path, broken.message, _value(values, broken.path), broken.accepted)
-        for broken in _broken(graph)
-    ]
-    if problems:
-        raise InputError(problems[:MOST_PROBLEMS])
+    wrong = list(_broken(graph))
+    if wrong:
+        problems = (
+            found.problem(broken.path, broken.message, _value(values, broken.path), broken.accepted) for broken in wrong
+        )
+        raise _refused(file, problems, len(wrong))
     return found
+
+
+def _refused(file: str, problems: Iterator[Problem], count: int) -> InputError:
+    """The error with the first of so many problems, whose places take some time to find."""
+    found = list(islice(problems, MOST_PROBLEMS))
+    if count > len(found):
+        found.append(Problem(file, found[-1].line, "", None, f"{count - len(found):,} further things are wrong"))
+    return InputError(found)
 
 
 def _of_matrix(matrix: connection_matrix.Matrix) -> GraphFile:

@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from syncline import deprecations, document, inputs
+from syncline import deprecations, document, inputs, quantities
 from syncline.document import Mapping, Node, Origin, Scalar
 from syncline.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import files
+from syncline.fabric.gpu_products import Stated
+from syncline.fabric.gpus import GPUS
 from syncline.fabric.topologies import Wired
 from syncline.models import file as model_files
 from syncline.models.evaluate import ParameterError
 from syncline.networks import background
 from syncline.networks import sizes as size_files
 from syncline.networks.sizes import Sizes
+from syncline.quantities import QuantityError
 from syncline.schedules import load as plan_files
 from syncline.schedules import planned
 from syncline.schedules.planned import PlanFile
@@ -33,6 +36,7 @@ from syncline.schema.experiment import (
     NAME_PATTERN,
     PLANS_ACCEPTED,
     Experiment,
+    TopologyFile,
 )
 from syncline.schema.explain import explain
 from syncline.schema.fields import Unread
@@ -175,7 +179,7 @@ class _Loading:
     folders: dict[str, Path]
     """Where relative paths start that are written in a file."""
     forced: Sequence[Override]
-    fabrics: dict[Path, Wired] = field(default_factory=dict)
+    fabrics: dict[tuple[Path, Stated], Wired] = field(default_factory=dict)
     plans: dict[Path, PlanFile | None] = field(default_factory=dict)
     """Those that were read; None for what is no plan, which has been said."""
     graphs: dict[Path, GraphFile | Unread] = field(default_factory=dict)
@@ -389,14 +393,16 @@ def _variant(name: str, tree: Mapping, loading: _Loading) -> Variant | None:
     except ValidationError as error:
         loading.problems += explain(error, tree)
         parts = _legal_parts(values)
-    for violation in rules.violations(parts):
+    for violation in (*rules.violations(parts), *(() if experiment is None else rules.of_whole(experiment))):
         loading.problems.append(_place(violation, tree))
     if isinstance(parts.topology, Wired):
         loading.warnings += [w for w in parts.topology.graph.warnings if w not in loading.warnings]
     for plan in plans if isinstance(plans, tuple) else ():
         loading.warnings += [w for w in plan.warnings if w not in loading.warnings]
-    if isinstance(parts.workload, GraphWorkload) and parts.topology is not None:
-        loading.problems += parts.workload.file.violations(parts.topology.npus)
+    if isinstance(parts.workload, GraphWorkload):
+        loading.warnings += [w for w in parts.workload.file.graph.warnings if w not in loading.warnings]
+        if parts.topology is not None:
+            loading.problems += parts.workload.file.violations(parts.topology.npus)
     if experiment is not None and len(loading.problems) == before:
         loading.problems += _evaluated(experiment, tree)
     npus = None if parts.topology is None else parts.topology.npus
@@ -626,25 +632,44 @@ def _file_of(
 def _topology_file(tree: Mapping, loading: _Loading) -> Wired | Unread | None:
     """The fabric in the file that `topology` names, if it names one. It is looked for beside the file that names it."""
     section = tree.entries.get("topology")
-    node = section.entries.get("file") if isinstance(section, Mapping) and len(section.entries) == 1 else None
-    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value:
+    if not isinstance(section, Mapping) or not section.entries.keys() <= TopologyFile.model_fields.keys():
         return None
-    folder = loading.folders.get(node.origin.file, Path())
-    path = folder / node.value
-    if path in loading.fabrics:
-        return loading.fabrics[path]
+    node = section.entries.get("file")
+    stated = _stated(tree, section)
+    if not isinstance(node, Scalar) or not isinstance(node.value, str) or not node.value or stated is None:
+        return None
+    key = (loading.folders.get(node.origin.file, Path()) / node.value, stated)
+    if key not in loading.fabrics:
+        try:
+            content = files.content(key[0], node.value)
+        except InputError as error:
+            accepted = "the path of a file, relative to the experiment file"
+            loading.problems.append(node.origin.problem(error.problems[0].message, node.value, accepted))
+            return Unread()
+        try:
+            graph = files.read(content, node.value, stated)
+        except InputError as error:
+            loading.problems += error.problems
+            return Unread()
+        loading.fabrics[key] = Wired(graph, node.value, content, pcie_rate=stated.pcie_rate)
+    known = loading.fabrics[key].graph.hardware
+    if stated.pcie_rate is not None and (known is None or not known.leaves_pcie_open):
+        pcie_rate = section.entries["pcie_rate"]
+        message = "the file says the rate of all its links"
+        loading.problems.append(pcie_rate.origin.problem(message, document.plain(pcie_rate), "no pcie_rate"))
+    return loading.fabrics[key]
+
+
+def _stated(tree: Mapping, section: Mapping) -> Stated | None:
+    """What is stated of the machine in a topology file; nothing, if it is not legal."""
+    npu, rate = tree.entries.get("npu"), section.entries.get("pcie_rate")
+    gpu = npu.entries.get("gpu") if isinstance(npu, Mapping) else None
+    name = gpu.value if isinstance(gpu, Scalar) and isinstance(gpu.value, str) else ""
     try:
-        content = files.content(path, node.value)
-    except InputError as error:
-        accepted = "the path of a file, relative to the experiment file"
-        loading.problems.append(node.origin.problem(error.problems[0].message, node.value, accepted))
-        return Unread()
-    try:
-        loading.fabrics[path] = Wired(files.read(content, node.value), node.value, content)
-        return loading.fabrics[path]
-    except InputError as error:
-        loading.problems += error.problems
-        return Unread()
+        pcie_rate = None if rate is None else quantities.rate(document.plain(rate))
+    except QuantityError:
+        return None
+    return Stated(name if name in GPUS else None, pcie_rate)
 
 
 def _plans(tree: Mapping, loading: _Loading) -> tuple[PlanFile, ...] | Unread | None:

@@ -1,8 +1,10 @@
 """The NPU of an experiment, and where its figures come from.
 
 What an experiment does not state is taken from the GPU of its machine (`fabric.gpus`), or from the GPU that `npu.gpu`
-names. A topology that is no machine has the NPU of the ACE paper (Table V). Of a GPU no figures are published for two
-fields:
+names. Machines are those that are known by name, and those in NCCL's topology XML and in the matrix of nvidia-smi,
+whose GPU follows from PCI device ids or names (`fabric.gpu_products`); where it does not, a training asks for it
+(`rules.of_whole`). A topology that is no machine, such as a product, a network of switches or a list of links, has the
+NPU of the ACE paper (Table V). Of a GPU no figures are published for two fields:
 
 *bus*      what the GPU's own data crosses on its way to the links: on the die, where nothing is slower than main
            memory, so that it carries as much as that.
@@ -40,7 +42,8 @@ class Npu(Section):
     machine the GPU-like NPU of the ACE paper (Table V)."""
 
     gpu: GpuName | None = None
-    """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given."""
+    """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given. A
+    training on a topology file of GPUs needs it where the file does not say which GPUs these are."""
     peak: ComputeRate = 120 * 10**12
     """Peak rate of all SMs together, without sparsity; of a GPU, that for `workload.precision`."""
     sms: SmallCount = 80

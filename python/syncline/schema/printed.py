@@ -670,6 +670,38 @@ class Difference(Part):
     """What it means here."""
 
 
+class Replay(Part):
+    """The recorded time of an NPU, and what a replay takes: the same nodes, with communication as recorded."""
+
+    npu: int
+    """The NPU."""
+    steps: int | None
+    """Iterations that the record is of; null where the trace does not tell them apart."""
+    time_s: Number
+    """From the first to the last of the recorded events that are taken."""
+    iteration_time_s: Number
+    """The mean time of an iteration: `time_s` where the trace does not tell them apart."""
+    communication_s: Number
+    """Time in which some communication is under way."""
+    exposed_comm_s: Number
+    """Time in which some communication is under way and nothing computes."""
+    exposed_comm_share: Number | None
+    """That in relation to `time_s`."""
+    replayed_time_s: Number | None
+    """What a replay takes; null where the trace does not say how long communication took, or cannot be simulated."""
+    replayed_iteration_time_s: Number | None
+    """The same, of an iteration."""
+    difference: Number | None
+    """How far the replay is from the record, in relation to that. Above 2 % it is warned of."""
+
+
+class Record(Replay):
+    """The recorded time of a job, which is that of its slowest NPU."""
+
+    npus: list[Replay]
+    """Those of all NPUs that have one."""
+
+
 class ImportDocument(Head):
     """What `syncline import --json` prints; some formats say more."""
 
@@ -681,6 +713,8 @@ class ImportDocument(Head):
     """The files that were written, by what they are."""
     differences: list[Difference]
     """What has another meaning here."""
+    record: Record | None
+    """What was recorded; null for what is no record, or says nothing of time."""
     npus: int | None = None
     """NPUs of the traces."""
     nodes: int | None = None
@@ -788,4 +822,6 @@ class ErrorsDocument(Part):
     version: str
     """The version of Syncline that has made it."""
     errors: Annotated[list[ProblemDocument], Field(min_length=1)]
-    """Everything that is wrong with the input."""
+    """What is wrong with the input, the first of it where it is much."""
+    omitted: int | None = None
+    """How many more things are wrong."""

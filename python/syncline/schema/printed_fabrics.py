@@ -300,5 +300,7 @@ class TopologyDetectDocument(Part):
     """Why."""
     notes: list[str]
     """What else was found."""
+    warnings: list[str] | None = None
+    """What is odd about the topology, such as NVLinks that are missing."""
     content: str
     """The topology file."""

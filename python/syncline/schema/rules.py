@@ -26,7 +26,7 @@ from syncline.models import described as models
 from syncline.models.evaluate import ParameterError
 from syncline.networks import NetworkSection
 from syncline.quantities import LARGEST, RATE, SIZE, TIME
-from syncline.schema import explain
+from syncline.schema import effect, explain
 from syncline.schema.compute import TABLE_ACCEPTED, type_of
 from syncline.schema.experiment import (
     DEFAULT_CHUNK,
@@ -62,6 +62,8 @@ from syncline.topology import Topology
 PS_PER_S: Final = 10**12
 GRAPH: Final = "workload.graph, workload.global_batch or workload.jobs"
 U32_MAX: Final = 2**32 - 1
+NEEDED_FIGURES: Final = ("peak", "memory_bandwidth")
+"""What a GPU that is not known by name has to be described by, where it trains."""
 MAX_CHUNKS: Final = 2**24
 MAX_SECONDS: Final = 100_000
 MAX_WINDOWS: Final = 10_000_000
@@ -122,6 +124,24 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _trace(parts)
     yield from _slow(parts)
     yield from _calibration(parts)
+
+
+def of_whole(experiment: Experiment) -> Iterator[Violation]:
+    """Every rule that an experiment breaks whose sections are legal: the GPU of a machine that trains is known."""
+    topology, npu = experiment.topology, experiment.npu
+    known = topology.graph.hardware if isinstance(topology, Wired) else None
+    if known is None or npu.gpu is not None or not effect.computes(experiment):
+        return
+    figures = [name for name in NEEDED_FIGURES if effect.broken(experiment, ("npu", name)) is None]
+    if npu.model_fields_set.issuperset(figures):
+        return
+    message = f"which GPU trains does not follow from {topology}: {known.because}"
+    instead = " and ".join(f"npu.{name}" for name in figures)
+    if known.candidates:
+        accepted = f"{one_of(known.candidates)}; or {instead} of another GPU"
+    else:
+        accepted = f"{instead} of the GPU; or the GPU that is nearest to it of {one_of(GPUS)}"
+    yield Violation(("npu", "gpu"), message, accepted)
 
 
 def _members(parts: Parts) -> tuple[bool, Members | None]:
@@ -340,6 +360,8 @@ def _precision(parts: Parts) -> Iterator[Violation]:
     elif npu.compute.kind == "table":
         return  # the table says which data types it has
     elif npu.gpu is None:
+        if isinstance(parts.topology, Wired) and parts.topology.graph.hardware is not None:
+            return  # the GPU is asked for
         message = f"the {npu.title} has one peak rate for all data types"
         yield Violation(path, message, "none; or a machine as topology, npu.gpu, or npu.peak with it")
     elif precision not in GPUS[npu.gpu].peaks:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import syncline
-from syncline import facts, parquet, results, rundir
+from syncline import facts, json_reading, parquet, results, rundir
 from syncline.engine import PS_PER_S
 from syncline.searches.run import Finding, Found
 
@@ -159,7 +159,7 @@ def is_search(path: Path) -> bool:
     """Whether a file looks like a table that a search has written."""
     if path.suffix == ".json":
         try:
-            return bool(json.loads(path.read_bytes()).get("kind") == METADATA)
+            return bool(json_reading.parse(path.read_text("utf-8")).get("kind") == METADATA)
         except (OSError, ValueError, AttributeError):
             return False
     return parquet.looks_like(path, METADATA, FIRST)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from syncline import cancelling
-from syncline.errors import InputError, Problem
+from syncline.errors import InputError, Problem, one_of
 from syncline.fabric.machines import MACHINES
 from syncline.software import wire
 from syncline.software.constants import LIMITS, NAMES, START, WIDTH, Constants
@@ -41,6 +41,7 @@ CALIBRATED_WIDTH: Final = WIDTH.changed(
 """How far the fit of a single table may move: networks are congested, and may be slower than a class by any factor."""
 MIB: Final = 2**20
 MIN_SIZES: Final = 4
+"""With fewer, none can be held out."""
 SMALL: Final = 64 * 1024
 """Sizes that show the launch."""
 PLATEAU: Final = 2**30
@@ -109,19 +110,31 @@ class Errors:
     """Below 1 MiB."""
 
 
-def run_of(
-    table: Table, platform: Platform, kind: str | None = None, column: str = "out-of-place", *, force: bool = False
-) -> Run:
-    """What a table says of a platform. Raises [`InputError`] if they do not fit together; a table of another GPU does
-    with `force`.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """What is given about a table beside it."""
+
+    kind: str | None = None
+    """The collective, where the table does not say it."""
+    algorithm: str | None = None
+    """What NCCL_ALGO was, where the table does not say it."""
+    column: str = "out-of-place"
+    """Which times are used."""
+    force: bool = False
+    """Whether a table of another GPU is accepted."""
+
+
+def run_of(table: Table, platform: Platform, given: Given | None = None) -> Run:
+    """What a table says of a platform. Raises [`InputError`] if they do not fit together."""
+    given = given or Given()
+    kind = given.kind
     problems: list[Problem] = []
 
     def refuse(field: str, message: str, accepted: str | None = None) -> None:
         problems.append(Problem(table.name, None, field, None, message, accepted))
 
     measured_on = gpu_of(table.about.get("gpu", ""))
-    if measured_on is not None and measured_on != platform.gpu and not force:
+    if measured_on is not None and measured_on != platform.gpu and not given.force:
         what = f"the table was measured on {table.about['gpu']}, {platform} has {platform.gpu}"
         others = [name for name, machine in MACHINES.items() if gpu_of(machine.gpu.title) == measured_on]
         refuse("gpu", what, " or ".join([*(f"--machine {name}" for name in others), "--force"]))
@@ -146,15 +159,27 @@ def run_of(
         refuse("collective", message, "--collective KIND")
     if table.kind is not None and kind is not None and kind != table.kind:
         refuse("collective", f"the table is of {table.kind}, not of {kind}", table.kind)
-    if not problems and fitting.gpus > 1 and not algorithms(fitting, chosen, table.algorithm):
-        refuse("NCCL_ALGO", f"{fitting} does not run {chosen} with '{table.algorithm}'", "auto, ring, tree or nvls")
-    times = tuple(table.times(column))
-    if len(times) < MIN_SIZES:
-        refuse("rows", f"{len(times)} sizes with a time {column} are too few to fit to", f"at least {MIN_SIZES} sizes")
+    algorithm = given.algorithm or table.algorithm
+    if table.algorithm not in ("auto", algorithm):
+        refuse("algorithm", f"the table was measured with {table.algorithm}, not with {algorithm}", table.algorithm)
+    possible = possible_algorithms(fitting, chosen)
+    counts = given.algorithm is not None or chosen == "all-reduce"
+    if not problems and fitting.gpus > 1 and counts and algorithm not in possible:
+        name = "NCCL_ALGO" if given.algorithm is None else "algorithm"
+        refuse(name, f"{fitting} does not run {chosen} with '{algorithm}'", one_of(possible))
+    times = tuple(table.times(given.column))
+    if not times:
+        refuse("rows", f"no size has a time {given.column}", "at least one size with a time")
     if problems:
         raise InputError(problems)
-    algorithm = table.algorithm if chosen == "all-reduce" else "auto"
-    return Run(table.name, fitting, chosen, algorithm, times)
+    return Run(table.name, fitting, chosen, algorithm if chosen == "all-reduce" else "auto", times)
+
+
+def possible_algorithms(platform: Platform, kind: str) -> list[str]:
+    """What NCCL_ALGO may be set to for a collective on a platform."""
+    known = algorithms(platform, kind)
+    named = {wire.RING: "ring", wire.TREE: "tree", wire.NVLS: "nvls", wire.NVLS_TREE: "nvls"}
+    return ["auto", *(named[name] for name in known if name in named)]
 
 
 def fit(runs: Sequence[Run], start: Constants = START, width: Constants = WIDTH) -> Constants:
@@ -180,7 +205,7 @@ def fit_each(
 
     Raises [`CancelledError`] when `cancel` is called.
     """
-    shared = [name for name in NAMES if name not in OWN and _matters(name, runs)]
+    shared = [name for name in fitted_names(runs) if name not in OWN]
     own = [(name, run) for name in OWN for run in runs if _matters(name, [run])]
     names = [*shared, *(name for name, _ in own)]
     centres = [math.log(getattr(start, name)) for name in names]
@@ -216,6 +241,11 @@ def fit_each(
     if spread:
         values["efficiency_spread"] = _geometric_mean(spread)
     return each[0].changed(values), each
+
+
+def fitted_names(runs: Sequence[Run]) -> list[str]:
+    """The constants that the times of any run depend on."""
+    return [name for name in NAMES if _matters(name, runs)]
 
 
 def fit_table(run: Run, start: Constants, cancel: Cancellation | None = None) -> Constants:

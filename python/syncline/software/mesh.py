@@ -22,7 +22,7 @@ from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from syncline.fabric import hardware
-from syncline.fabric.machines import Machine
+from syncline.fabric.machines import Cluster, Machine
 
 if TYPE_CHECKING:
     from syncline.software.platform import Platform
@@ -61,7 +61,7 @@ def direct(where: Platform, kind: str, size: int) -> Fraction:
     busiest = Fraction(0)
     for host, local in enumerate(where.local_gpus):
         traffic, network = _exchanges(where, kind, size, local, rooted=host == 0)
-        busiest = max(busiest, _seconds(where.cluster.machine, local, traffic, network, single=where.single_nic))
+        busiest = max(busiest, _seconds(where.cluster, local, traffic, network))
     return busiest * where.nvlink_rate
 
 
@@ -88,10 +88,9 @@ def _exchanges(
     return dict.fromkeys(pairs, share), {local[0]: root}
 
 
-def _seconds(
-    machine: Machine, local: Sequence[int], traffic: Traffic, network: Mapping[int, Network], *, single: bool
-) -> Fraction:
+def _seconds(cluster: Cluster, local: Sequence[int], traffic: Traffic, network: Mapping[int, Network]) -> Fraction:
     """The time of the busiest link at full rate."""
+    machine = cluster.machine
     links = _links(machine, local)
     loads: dict[tuple[object, ...], Fraction] = {}
 
@@ -102,14 +101,14 @@ def _seconds(
     for (source, target), size in traffic.items():
         load(_route(machine, links, local, source, target), size)
     for gpu, exchanged in network.items():
-        load(_to_nic(machine, gpu, single=single, out=True), exchanged.out)
-        load(_to_nic(machine, gpu, single=single, out=False), exchanged.into)
+        load(_to_nic(cluster, gpu, out=True), exchanged.out)
+        load(_to_nic(cluster, gpu, out=False), exchanged.into)
     return max(loads.values(), default=Fraction(0))
 
 
 def pcie_rate(machine: Machine) -> int:
     """Bytes per second of payload over a PCIe link of the machine."""
-    rate, efficiency, _ = hardware.pcie_rate(f"{machine.pcie_gt} GT/s", hardware.DEFAULT_PCIE_WIDTH)
+    rate, efficiency = hardware.pcie_rate(machine.pcie_gt)
     return int(rate * efficiency)
 
 
@@ -164,16 +163,19 @@ def _pcie_path(machine: Machine, source: int, target: int) -> Iterator[tuple[tup
         yield ("socket", here < half), socket_rate(machine)
 
 
-def _to_nic(machine: Machine, gpu: int, *, single: bool, out: bool) -> Iterator[Hop]:
-    """The links between a GPU and its NIC, or the only one, which is on the first switch."""
+def _to_nic(cluster: Cluster, gpu: int, *, out: bool) -> Iterator[Hop]:
+    """The links between a GPU and its NIC, which may be on another switch."""
+    machine, nics = cluster.machine, cluster.nic_groups
     pcie, here = pcie_rate(machine), gpu * machine.pcie_switches // machine.gpus
+    there = gpu * nics // machine.gpus * machine.pcie_switches // nics
     towards = ("out of", "into") if out else ("into", "out of")
     yield (f"{towards[0]} GPU", gpu), pcie, Fraction(1)
-    if not single or here == 0:
+    if here == there:
         return
     yield (f"{towards[0]} switch", here), pcie, Fraction(1)
-    yield (f"{towards[1]} switch", 0), pcie, Fraction(1)
-    if here >= machine.pcie_switches // 2 and machine.socket is not None:
+    yield (f"{towards[1]} switch", there), pcie, Fraction(1)
+    half = machine.pcie_switches // 2
+    if (here < half) != (there < half) and machine.socket is not None:
         yield ("socket", not out), socket_rate(machine), Fraction(1)
 
 

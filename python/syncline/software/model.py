@@ -296,9 +296,9 @@ def _wire(task: _Task) -> wire.Wire:
     if task.algorithm == wire.NVLS_TREE:
         return wire.nvls_tree(gpus, nodes, size)
     if task.kind == "sendrecv":
-        found = wire.sendrecv(nodes, task.platform.nics, size)
+        found = wire.sendrecv(nodes, task.platform.nic_groups, size)
     elif task.kind in ("gather", "scatter"):
-        found = wire.rooted(gpus, nodes, task.platform.nics, size)
+        found = wire.rooted(gpus, nodes, task.platform.nic_groups, size)
     else:
         found = wire.direct(gpus, nodes, size)
     return found if task.platform.switched else replace(found, nvlink_bytes=mesh.direct(task.platform, task.kind, size))
@@ -341,7 +341,7 @@ def _network(platform: Platform, constants: Constants, protocol: str) -> float:
     share = constants.efficiency_single if platform.single_nic else constants.efficiency_network
     if platform.nodes > 2:
         share *= constants.efficiency_spread
-    rate = PAYLOAD[protocol] * min(platform.node_nic_rate * share, platform.nics * platform.pcie_rate)
+    rate = PAYLOAD[protocol] * min(platform.node_nic_rate * share, platform.nic_groups * platform.pcie_rate)
     return min(rate, tuning.LL_RATES[min(platform.nodes, 3) - 1]) if protocol == "LL" else rate
 
 

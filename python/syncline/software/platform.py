@@ -117,6 +117,11 @@ class Platform:
         return self.nics * self.nic_rate
 
     @property
+    def nic_groups(self) -> int:
+        """Places where a node's traffic leaves the PCIe of its GPUs: NICs, or all of a GPU that has several."""
+        return self.nics // self.cluster.nics_per_group
+
+    @property
     def single_nic(self) -> bool:
         """Whether all GPUs of a node share the one NIC that it has."""
         return self.cluster.nics == "single"
@@ -237,13 +242,8 @@ def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
 
 
 def _nics(cluster: Cluster, local: Sequence[int]) -> int:
-    """The NICs that GPUs of a machine use: those on their PCIe switches, and no more than there are GPUs."""
-    machine = cluster.machine
-    if cluster.nics == "single":
-        return 1
-    switches = {gpu * machine.pcie_switches // machine.gpus for gpu in local}
-    near = sum(nic * machine.pcie_switches // machine.nics in switches for nic in range(machine.nics))
-    return min(near, len(local))
+    """The NICs that GPUs of a machine use: those that are theirs by position."""
+    return len({gpu * cluster.nic_groups // cluster.machine.gpus for gpu in local}) * cluster.nics_per_group
 
 
 def _uneven(gpus: Sequence[int], hosts: dict[int, list[int]]) -> InputError:

@@ -15,7 +15,8 @@ them it stays as it is. Sizes whose residuals are far from their neighbours' har
 
 One size in four is held out, four times, and predicted by fits to the others. The description with the least mean
 error is taken, if it is less than the line's by a tenth, below 1 MiB and from there up each for itself, since what
-holds a system back differs. So no table is described worse than by a line, as far as its own sizes can tell.
+holds a system back differs. So no table is described worse than by a line, as far as its own sizes can tell. A table
+with fewer than four sizes has none to hold out, and is described by constants.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from syncline.software.calibration import (
+    MIN_SIZES,
     AlphaBeta,
     Errors,
     Residual,
@@ -42,6 +44,7 @@ from syncline.software.solver import solve
 if TYPE_CHECKING:
     from syncline.cancelling import Cancellation
 
+DESCRIPTIONS: Final = ("constants", "constants and curve", "line", "line and curve")
 FOLDS: Final = 4
 REACH: Final = 3.0
 """Doublings of the size over which the curve forgets."""
@@ -78,14 +81,14 @@ class Selected:
 
 def select(run: Run, start: Constants, cancel: Cancellation | None = None) -> Selected:
     """The best description of a run, by its sizes held out. Raises [`CancelledError`] when `cancel` is called."""
-    held: dict[str, list[Residual]] = {}
-    for fold in range(FOLDS):
+    held: dict[str, list[Residual]] = {name: [] for name in DESCRIPTIONS}
+    for fold in range(FOLDS if len(run.times) >= MIN_SIZES else 0):
         kept = replace(run, times=tuple(pair for i, pair in enumerate(run.times) if i % FOLDS != fold))
         unseen = [pair for i, pair in enumerate(run.times) if i % FOLDS == fold]
         constants, line = fit_table(kept, start, cancel), alpha_beta(kept.times)
         for name, part in _parts(kept, constants, line).items():
             found = [Residual(size, seen, _predict(kept, constants, line, part, size)) for size, seen in unseen]
-            held.setdefault(name, []).extend(found)
+            held[name].extend(found)
     errors = {name: errors_of(residuals) for name, residuals in held.items()}
     large = _best({name: found.large for name, found in errors.items()})
     small = _best({name: found.small for name, found in errors.items()})
@@ -111,9 +114,9 @@ def select(run: Run, start: Constants, cancel: Cancellation | None = None) -> Se
 
 
 def _best(errors: dict[str, float | None]) -> str:
-    """The description with the least error; the line, if none is much better."""
+    """The description with the least error; the line, if none is much better; constants, if no error is known."""
     known = {name: error for name, error in errors.items() if error is not None}
-    best = min(known, key=known.__getitem__, default="line")
+    best = min(known, key=known.__getitem__, default="constants")
     return best if not known or known[best] <= MARGIN * known["line"] else "line"
 
 

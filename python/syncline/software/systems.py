@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from syncline.software import measurements
-from syncline.software.calibration import SMALL, Run, fit_each, run_of
+from syncline.software.calibration import SMALL, Given, Run, fit_each, run_of
 from syncline.software.constants import NAMES, START, WIDTH, Constants, Fitted, Software
 from syncline.software.platform import platform
 
@@ -116,7 +116,7 @@ CHECKS: Final = (
 def run(table: str) -> Run:
     """A table that comes with the package, on the machine that it names, which may be that of a GPU much like it."""
     read = measurements.packaged(table)
-    return run_of(read, platform(read.about["machine"]), force=True)
+    return run_of(read, platform(read.about["machine"]), Given(force=True))
 
 
 def fitted_machines(software: Software) -> set[str]:

@@ -160,7 +160,7 @@ def _ring_rate(platform: Platform, protocol: str) -> float:
     if protocol == "LL":
         return min(LL_RATES[_column(platform)], _network(platform) / 2)
     if protocol == "LL128":
-        channels = platform.nics * GENERATIONS[platform.generation].ring_ll128[_column(platform)]
+        channels = platform.nic_groups * GENERATIONS[platform.generation].ring_ll128[_column(platform)]
         return min(LL128_SHARE * _network(platform), channels)
     return _network(platform)
 
@@ -172,8 +172,8 @@ def _tree_rate(platform: Platform, protocol: str) -> float:
     generation, column = GENERATIONS[platform.generation], _column(platform)
     doubled = 2 if platform.nodes == 2 else 1
     nvlinks = platform.nvlink_rate * generation.nvlink / platform.nvlink_link_rate
-    fed = int(nvlinks * platform.nics / _network(platform)) if platform.nodes == 2 else 0
-    channels = max(platform.nics, fed)
+    fed = int(nvlinks * platform.nic_groups / _network(platform)) if platform.nodes == 2 else 0
+    channels = max(platform.nic_groups, fed)
     rate = min(TREE_SHARE * doubled * _network(platform), channels * generation.tree[column])
     if protocol == "LL":
         return min(LL_TREE_SHARE * rate, LL_RATES[column])
@@ -184,7 +184,7 @@ def _tree_rate(platform: Platform, protocol: str) -> float:
 
 def _network(platform: Platform) -> float:
     """Bytes per second of a node's NICs, as NCCL counts them."""
-    return platform.nics * min(platform.nic_rate, COUNTED_PCIE * platform.pcie_wire_rate)
+    return min(platform.node_nic_rate, platform.nic_groups * COUNTED_PCIE * platform.pcie_wire_rate)
 
 
 def _column(platform: Platform) -> int:

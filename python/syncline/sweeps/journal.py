@@ -137,6 +137,10 @@ class Journal:
         self._append({"key": key, "name": name, **asdict(entry)})
         self.entries[key] = entry
 
+    def remove(self) -> None:
+        """Removes the journal, in which nothing is."""
+        self.path.unlink(missing_ok=True)
+
     def close(self) -> None:
         """Lets others use the journal."""
         self._file.close()

@@ -19,7 +19,7 @@ from multiprocessing import spawn
 from multiprocessing.connection import Connection, Pipe
 from typing import Any, Final
 
-from syncline import interrupts
+from syncline import interrupts, last_resort
 from syncline.sweeps.work import Work
 
 PROGRAM: Final = "import sys; sys.path[:] = sys.argv[3:]; from syncline.sweeps.worker import main; main()"
@@ -66,7 +66,11 @@ def main() -> None:
     with suppress(EOFError, ConnectionError):
         while True:
             work, given = line.recv()
-            line.send(work(*given))
+            try:
+                result = work(*given)
+            except Exception as error:  # a bug: what asked for this hears that the process has ended
+                last_resort.leave(error, ["(a process that simulates)"])
+            line.send(result)
 
 
 def _end_with(alive: int) -> None:
