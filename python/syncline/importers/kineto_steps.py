@@ -24,6 +24,8 @@ from syncline.importers.kineto_format import ON_DEVICE, ON_GPU, ON_HOST, STEP, E
 
 COMPLETE: Final = 0.9
 """The least share of the kernels of other steps that the first and the last step have if they are complete."""
+MOST_STEPS: Final = 10_000
+"""Iterations that are taken at most: as many as a graph file may say that it has."""
 _NUMBER: Final = re.compile(rf"{re.escape(STEP)}([0-9]{{1,18}})")
 
 
@@ -71,8 +73,8 @@ def complete(profile: Profile) -> dict[int, Step]:
         if begun and launched < ends[begun - 1]:
             work[begun - 1].append(event)
     before = [*accumulate(latest, max)]
-    steps = [Step(*each) for each in zip(numbers, starts, work, before, strict=False)]
-    return {step.number: step for place, step in enumerate(steps) if _is_complete(steps, place)}
+    steps = [Step(*each) for each in zip(numbers, starts, work, before, strict=False) if each[2]]
+    return {step.number: step for step in _without_cut_ends(steps)}
 
 
 def _annotated(events: Sequence[Event]) -> tuple[dict[int, tuple[int, int]], str]:
@@ -110,11 +112,14 @@ def _launched(profile: Profile, clock: str) -> Iterator[tuple[Event, int]]:
         yield event, last.get(stream, -1) if by_call else event.start
 
 
-def _is_complete(steps: Sequence[Step], place: int) -> bool:
+def _without_cut_ends(steps: Sequence[Step]) -> Sequence[Step]:
+    """Steps with kernels, but for a first or last one that has clearly fewer of them than the others."""
+    if len(steps) < 2:
+        return steps
     kernels = [len(step.work) for step in steps]
-    others = [count for other, count in enumerate(kernels) if other != place and count]
-    at_an_end = not any(kernels[:place]) or not any(kernels[place + 1 :])
-    return kernels[place] > 0 and not (at_an_end and others and kernels[place] < COMPLETE * median(others))
+    first = int(kernels[0] < COMPLETE * median(kernels[1:]))
+    last = len(steps) - int(kernels[-1] < COMPLETE * median(kernels[:-1]))
+    return steps[first:last]
 
 
 def in_common(of_ranks: Sequence[Mapping[int, Step]]) -> list[int]:
@@ -126,7 +131,7 @@ def in_common(of_ranks: Sequence[Mapping[int, Step]]) -> list[int]:
             rows[-1].append(number)
         else:
             rows.append([number])
-    return max(rows, key=len, default=[])
+    return max(rows, key=len, default=[])[:MOST_STEPS]
 
 
 def window_of(steps: Sequence[Step]) -> Window:
