@@ -28,7 +28,9 @@ pub use plan::PlanSpec;
 pub(crate) use plan::refusals;
 
 use crate::errors::RunError;
+use crate::machine::KnownGraphs;
 use serde::Deserialize;
+use std::sync::Arc;
 use syncline_core::{Ps, Refusal, Resolution};
 
 /// One simulation.
@@ -71,6 +73,9 @@ pub struct Spec {
     /// Runs that would take more memory are refused.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
+    /// Graphs that were built before, of which this run may have one.
+    #[serde(skip)]
+    pub graphs: Arc<KnownGraphs>,
 }
 
 impl Spec {
@@ -89,6 +94,14 @@ impl Spec {
         spec.take_families()?;
         Ok(spec)
     }
+
+    /// Reads a description of a run on a graph that may be known.
+    ///
+    /// # Errors
+    /// As [`Spec::read`].
+    pub fn read_on(graphs: &Arc<KnownGraphs>, json: &str) -> Result<Spec, RunError> {
+        Ok(Spec { graphs: graphs.clone(), ..Spec::read(json)? })
+    }
 }
 
 impl Spec {
@@ -104,7 +117,7 @@ impl Spec {
 }
 
 /// NPUs, switches and links.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FabricSpec {
     /// A product of dimensions, the first one innermost.
@@ -150,7 +163,7 @@ pub enum RoutingSpec {
 }
 
 /// A directed link of a product that is not like the others.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct OddLinkSpec {
     /// The NPU that sends through it.
@@ -169,7 +182,7 @@ pub struct OddLinkSpec {
 }
 
 /// One dimension of a product.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct DimSpec {
     /// How the NPUs along it are connected.
@@ -197,7 +210,7 @@ pub enum BlockSpec {
 }
 
 /// A node of a graph.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     /// What people call it.
@@ -207,7 +220,7 @@ pub struct NodeSpec {
 }
 
 /// A directed link of a graph.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct GraphLinkSpec {
     /// Number of the sending node.

@@ -50,9 +50,9 @@ def collective(
       syncline collective all-reduce --size 500MB --machine dgx1v --algorithm packed-trees --slices miad
       syncline collective all-reduce --size 64MB --topology "Ring(4)" --plan examples/plans/ring4.xml
 
-    By default, the collective runs on the analytical backend with the ideal endpoint, as one chunk over all
-    lanes, whatever the algorithm. The endpoints ace and baseline have the parameters of the ACE paper, which are
-    listed as assumptions.
+    By default, the collective runs on the flow backend with the ideal endpoint, in the chunks that are fastest
+    when they are tried out, over all lanes. The endpoints ace and baseline have the parameters of the ACE paper,
+    which are listed as assumptions.
     Without --algorithm, the ideal endpoint uses auto, which tries all algorithms that make sense and says which
     one it chose; ace and baseline use ace-4-phase, and switch-offload uses hierarchical, which goes through every
     switch. With these three endpoints, an all-to-all is direct.

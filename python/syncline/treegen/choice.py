@@ -47,8 +47,8 @@ def seconds(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: floa
 
 
 def slices(packing: Packing, trees: Sequence[Tree], size: int, overhead_s: float = OVERHEAD_S) -> int:
-    """The number of slices with which trees take that time."""
-    return prediction.of(_stages(packing, trees), size, overhead_s).slices
+    """The number of slices with which trees take about that time."""
+    return prediction.fewest_slices(_stages(packing, trees), size, overhead_s)
 
 
 def _stages(packing: Packing, trees: Sequence[Tree]) -> tuple[Packing, ...]:

@@ -20,6 +20,7 @@ least with `k = sqrt((d - 1) S / (W a))`.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -35,6 +36,8 @@ OF_SUM: Final = 0.5
 """The overhead of a kernel that adds, in overheads of a copy and the wait for what it copies."""
 OF_COPY: Final = 0.75
 """The same of the copy alone."""
+CLOSE: Final = 1.01
+"""How much longer than the least time fewer slices may take: each of them costs events, and steps to verify."""
 SUM_RATE: Final = REDUCE_RATE
 """Bytes per second that kernels of a GPU add."""
 
@@ -101,6 +104,17 @@ def of(stages: Sequence[Packing], size: int, overhead_s: float) -> Predicted:
             low += third
     best = min((1, *range(low, high + 1)), key=time)
     return Predicted(time(best), best)
+
+
+def fewest_slices(stages: Sequence[Packing], size: int, overhead_s: float) -> int:
+    """The least number of slices with which the time is close to the least one."""
+    found, least = [_stage(packing, size) for packing in stages], of(stages, size, overhead_s)
+
+    def is_close(slices: int) -> bool:
+        return sum(stage.time(slices, max(0.0, overhead_s)) for stage in found) <= CLOSE * least.seconds
+
+    # Up to the best number the time falls.
+    return 1 + bisect_left(range(1, least.slices), True, key=is_close)
 
 
 def _stage(packing: Packing, size: int) -> _Stage:
