@@ -499,16 +499,19 @@ def test_a_full_disk_behind_standard_output_is_named(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (1, "standard output cannot be written: No space left on device\n")
 
 
-def test_errors_say_their_version_and_gpus_of_a_divided_training_what_to_do(
+def test_errors_say_their_version_and_groups_of_a_divided_training_what_to_do(
     syncline_command: Command, tmp_path: Path
 ) -> None:
     file = tmp_path / "divided.yaml"
     file.write_text(
-        'name: divided\ntopology: dgx-a100\ngpus: "0-3"\n'
+        'name: divided\ntopology: dgx-a100\ngroups: "0,1;2,3"\n'
         "workload: {model: gpt2, parameters: {vocabulary: 50304}, global_batch: 8}\n"
     )
     written = json.loads(syncline_command("run", str(file), "--json").err)
     assert written["version"] == syncline.__version__
     assert not schemas.problems("errors", written)
     (error,) = written["errors"]
-    assert (error["field"], error["accepted"]) == ("gpus", "leave gpus out, and name a topology of the GPUs that train")
+    assert (error["field"], error["accepted"]) == (
+        "groups",
+        "leave groups out; gpus says which of a machine's train",
+    )

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import yaml
 
 from support.command import Ended
 from syncline import collective_names, document, listing
 from syncline.cli.init import MODELINE, SCHEMA
+from syncline.schema import load
+from syncline.strategies import capacity
 
 Command = Callable[..., Ended]
 
@@ -79,8 +82,41 @@ def test_other_beginnings(
 
 
 @pytest.mark.parametrize(
+    ("machine", "model", "workload"),
+    [
+        ("dgx-h100(nodes=4)", "resnet50", {"batch": 8}),
+        ("dgx1v", "gpt2-xl", {"batch": 4}),
+        ("dgx-h100(nodes=4)", "llama3-8b", {"global_batch": 32, "zero": 1}),
+        ("dgx-a100", "llama2-13b", {"global_batch": 8, "zero": 3}),
+        ("dgx-h100(nodes=8)", "llama3-70b", {"global_batch": 64, "tensor": 4, "zero": 3, "recompute": "full"}),
+    ],
+)
+def test_a_beginning_fits(
+    machine: str,
+    model: str,
+    workload: dict[str, object],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    syncline_command: Command,
+) -> None:
+    """In all variants: gradients of a division that are exchanged behind back-propagation are there as a whole."""
+    monkeypatch.chdir(tmp_path)
+    assert syncline_command("init", "mine", "--machine", machine, "--model", model, "--no-schema").status == 0
+    study = load.load_file(tmp_path / "mine.yaml", "mine.yaml")
+    written = yaml.safe_load((tmp_path / "mine.yaml").read_text())
+    assert {**written["workload"], **written.get("parallel", {})} == {"model": model, **workload}
+    assert len(study.variants) == 3
+    for variant in study.variants:
+        assert not list(capacity.violations(variant.experiment))
+
+
+@pytest.mark.parametrize(
     ("flags", "said"),
     [
+        (
+            ["--machine", "dgx-h100", "--model", "llama3-405b"],
+            "--model: no division of this model fits into the memory",
+        ),
         (["--machine", "dgx9"], "command line: --machine: 'dgx9' is not a machine; did you mean 'dgx2'?"),
         (["--model", "gpt9"], "command line: --model: no model is named so"),
         (["--from", "ace/resnet5"], "did you mean 'ace/resnet50'?"),

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from syncline import completing, facts
 from syncline.document import Mapping, Scalar
 from syncline.endpoints import Buses, EndpointSection
-from syncline.fabric.gpus import GPUS
+from syncline.fabric.gpus import GPUS, NARROW
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks.base import NetworkSection
 from syncline.quantities import SIZE
@@ -27,14 +27,22 @@ from syncline.schema.load import Variant
 from syncline.schema.npu import FIGURES
 from syncline.schema.packed import PACKED, Trees
 from syncline.schema.parallel import Optimiser, Overlap
-from syncline.schema.workloads import DEFAULT_ELEMENT, ROOTED, CollectiveWorkload, ModelWorkload, Training
+from syncline.schema.workloads import (
+    DEFAULT_ELEMENT,
+    ROOTED,
+    CollectiveWorkload,
+    DividedWorkload,
+    ModelWorkload,
+    Training,
+    models_of,
+)
 
 UNSAID = frozenset({"name", "description", "calibration", "output"})
 """Sections whose defaults change no result."""
 UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "software", "inflight_per_dimension", "loops", "posting", "jitter"}
-    | {"injection_latency"}
+    | {"injection_latency", "reserved"}
     | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
 )
 """Fields whose default is nothing, or is listed with what it means. Empty mappings need not be named."""
@@ -153,11 +161,12 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
     assumed = GPUS[npu.gpu].precision(DEFAULT_ELEMENT)
     shown = {**npu.model_dump(mode="json"), "peak": f"{npu.peak / 1e12:g}TFLOP/s"}
     for name in FIGURES:
-        if name in given or name in ignored:
+        if name in given or name in ignored or (name == "reserved" and not experiment.is_training):
             continue
         why = {
             "peak": f"dense peak of the GPU for {experiment.precision or assumed}",
             "bus": "assumed to carry as much as the memory of the GPU",
+            "reserved": "of npu.memory, assumed for CUDA's context and the buffers of NCCL",
             "sm_read": "default",
         }
         yield f"npu.{name} = {shown[name]} ({why.get(name, 'of the GPU')})"
@@ -166,6 +175,7 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
 def _of_kernels(experiment: Experiment) -> Iterator[str]:
     """What the peak rate is for, and that it is one."""
     workload = experiment.workload
+    yield from dict.fromkeys(_narrow(experiment, model) for model in models_of(workload) if model.linear_element)
     if not isinstance(workload, ModelWorkload) or not experiment.npu.compute.depends_on_type:
         return
     if workload.precision is not None and "precision" not in workload.model_fields_set:
@@ -173,6 +183,21 @@ def _of_kernels(experiment: Experiment) -> Iterator[str]:
         yield f"workload.precision = {workload.precision} (elements have {SIZE.format(workload.element)}{asked})"
     if "compute_scale" not in experiment.training.model_fields_set and experiment.npu.compute.kind == "roofline":
         yield "kernels run at npu.peak or at full memory bandwidth, whichever takes longer; real kernels are slower"
+
+
+def _narrow(experiment: Experiment, model: ModelWorkload | DividedWorkload) -> str:
+    """What a narrow data type acts on, until operators and communicators have data types of their own."""
+    assert model.precision is not None
+    assert model.linear_element is not None
+    npu, wide = experiment.npu, NARROW[model.precision]
+    of_types = npu.compute.depends_on_type
+    rates = [f" at {peak / 1e12:g}TFLOP/s" if of_types else "" for peak in (npu.peak, npu.wide_peak(model.precision))]
+    return (
+        f"workload.precision = {model.precision} acts on products of linear layers only, whose factors have elements "
+        f"of {SIZE.format(model.linear_element)}{rates[0]}: attention and other kernels are in {wide}{rates[1]}, and "
+        f"weights, gradients, activations and messages have elements of {SIZE.format(model.element)}; casts between "
+        "the types take no time"
+    )
 
 
 def _of_shares(variant: Variant) -> Iterator[str]:

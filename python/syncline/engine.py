@@ -28,6 +28,7 @@ from syncline.preview import Preview
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.effect import effective
 from syncline.schema.workloads import DividedWorkload, JobsWorkload
+from syncline.strategies import capacity
 from syncline.strategies import training as divisions
 from syncline.treegen import planned
 
@@ -276,9 +277,9 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
 
 def _request(variant: Variant, *, steady: bool = False) -> str:
     """What the engine is asked to simulate, and how much memory it may take."""
-    too_large = divisions.too_large(variant.experiment)
-    if too_large is not None:
-        raise InputError([variant.problem(too_large.path, too_large.message, too_large.accepted)])
+    too_large = [*capacity.violations(variant.experiment)]
+    if too_large:
+        raise InputError(variant.problem(each.path, each.message, each.accepted) for each in too_large)
     try:
         specified = completing.specification(variant.experiment, variant.astra_text)
     except demand.DemandError as error:

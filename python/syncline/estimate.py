@@ -33,7 +33,6 @@ from syncline.preview import Preview
 from syncline.schema import programs
 from syncline.schema.experiment import Experiment
 from syncline.schema.load import Variant
-from syncline.schema.workloads import CollectiveWorkload, DividedWorkload, GraphWorkload, JobsWorkload
 
 START_S: Final = 0.1
 NOTICED_S: Final = 60
@@ -45,8 +44,6 @@ PROBED_NPUS: Final = 2048
 """Nor those on machines of more NPUs, where setting a run up once more takes longer than most runs."""
 PROBE: Final = 300_000
 """Work of such a beginning, in events: a tenth of a second."""
-OPTIMISER_BYTES: Final = 12
-"""State of the optimiser for each parameter."""
 TINY: Final = 256
 """Bytes of a message that is hardly worth its events."""
 
@@ -132,23 +129,6 @@ def warning(name: str, estimate: Estimate) -> str | None:
         chunks = f"{estimate.chunks_per_npu:,} chunks; fewer, larger chunks would cost less"
         text += f"; a message has {estimate.message_bytes} B: {chunks}"
     return text
-
-
-def memory_warning(name: str, experiment: Experiment, preview: Preview) -> str | None:
-    """What to know of a model that the memory of its NPUs cannot hold.
-
-    Counted are parameters and gradients with their elements and, for the optimiser, 12 B per parameter: a copy in FP32
-    and the two moments of Adam (Rajbhandari et al., "ZeRO", SC 2020). Activations and embedding tables come on top.
-    """
-    memory, workload = experiment.npu.memory, experiment.workload
-    if memory is None or isinstance(workload, CollectiveWorkload | DividedWorkload | GraphWorkload | JobsWorkload):
-        return None
-    parameters = preview.gradient_bytes // workload.element
-    needed = parameters * (2 * workload.element + OPTIMISER_BYTES)
-    if needed <= memory:
-        return None
-    what = f"parameters, gradients and optimiser states take {needed / 1e9:,.1f} GB"
-    return f"{name}: {what}, and an NPU has {memory / 1e9:g} GB of memory (npu.memory)"
 
 
 def warning_of_many(what: str, seconds: Iterable[float], threads: int | None) -> str | None:

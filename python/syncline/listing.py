@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from syncline import text_units
+
 if TYPE_CHECKING:
     from syncline.fabric.gpus import Gpu
     from syncline.fabric.machines import Machine
@@ -117,7 +119,7 @@ def _gpus() -> Known:
 
 def _gpu(gpu: Gpu) -> str:
     peak = f"{gpu.peaks[gpu.precision(2)] / 1e12:g} TFLOP/s ({gpu.precision(2)})"
-    return f"{gpu.title}: {peak}, {gpu.sms} SMs, {gpu.memory_bandwidth / 1e9:g} GB/s, {gpu.memory / 1e9:g} GB"
+    return f"{gpu.title}: {peak}, {gpu.sms} SMs, {gpu.memory_bandwidth / 1e9:g} GB/s, {text_units.memory(gpu.memory)}"
 
 
 def _models() -> Known:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import syncline
-from syncline import assumptions, bounds, comparison, hardware_cost, memory
+from syncline import assumptions, bounds, comparison, hardware_cost, memory, text_units
 from syncline.engine import PS_PER_S, Result
 from syncline.fabric import groups
 from syncline.schema.documents import SCHEMA_VERSION
@@ -241,7 +241,7 @@ def _described(hardware: Document) -> str:
         kind = "" if hardware["precision"] is None else f" ({hardware['precision']})"
         parts.insert(0, f"{hardware['peak_flops_per_s'] / 1e12:g} TFLOP/s{kind}")
     if hardware["memory_bytes"] is not None:
-        parts.append(f"{hardware['memory_bytes'] / 1e9:g} GB")
+        parts.append(text_units.memory(hardware["memory_bytes"]))
     return f"{name}: {', '.join(parts)}"
 
 

@@ -52,7 +52,7 @@ def incomplete(experiment: Experiment, astra_text: str | None) -> dict[str, Any]
         "job": _job(experiment, astra_text),
         "output": {
             "window_ps": experiment.output.window,
-            "trace_npus": experiment.output.trace_npus,
+            "trace_npus": experiment.traced,
             "trace_limit": experiment.output.trace_limit,
         },
     }
@@ -74,14 +74,14 @@ def compute_share(experiment: Experiment) -> tuple[int, int]:
 
 def compute_model(experiment: Experiment) -> dict[str, Any]:
     """What the NPUs of an experiment compute its model with, as `models.times` takes it."""
-    return _compute(experiment, *compute_share(experiment))
+    return _compute(experiment, compute_share(experiment))
 
 
-def _compute(experiment: Experiment, sms: int, bandwidth: int) -> dict[str, Any]:
+def _compute(experiment: Experiment, share: tuple[int, int]) -> dict[str, Any]:
     """What some of the SMs and of the memory bandwidth compute with."""
     element = getattr(experiment.workload, "element", DEFAULT_ELEMENT)
-    precision = compute.type_of(experiment.precision, element)
-    return compute.specification(experiment.npu, sms, bandwidth, experiment.training.compute_scale, precision)
+    scale, precision = experiment.training.compute_scale, experiment.precision
+    return compute.specification(experiment.npu, share, scale, precision, element)
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:
@@ -261,12 +261,12 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
             "iterations": experiment.iterations,
             "drain": experiment.tail == "drain",
             "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
-            "compute": _compute(experiment, *compute_share(experiment)),
+            "compute": _compute(experiment, compute_share(experiment)),
         }
     background = None
     if training.background_embedding:
         given = (training.background_sms, training.background_memory_bandwidth)
-        background = _compute(experiment, *(compute_share(experiment) if experiment.shares else given))
+        background = _compute(experiment, compute_share(experiment) if experiment.shares else given)
     return {
         "kind": "training",
         "workload": _workload(workload, astra_text, _ranks(experiment)),
@@ -277,7 +277,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "drain": experiment.tail == "drain",
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
-        "compute": _compute(experiment, *compute_share(experiment)),
+        "compute": _compute(experiment, compute_share(experiment)),
         "background": background,
     }
 
@@ -312,7 +312,7 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         **_gradients(training),
         "drain": experiment.tail == "drain",
         "update": training.update,
-        "compute": _compute(experiment, *compute_share(experiment)),
+        "compute": _compute(experiment, compute_share(experiment)),
     }
     own = of_family(experiment.collective, job.collective)
     collectives = _collectives(experiment, own, kinds_of(job.workload))
@@ -335,7 +335,10 @@ def _ranks(experiment: Experiment) -> int:
 def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None, npus: int = 1) -> dict[str, Any]:
     if isinstance(workload, ModelWorkload):
         model, element, kernels = workload.evaluated, workload.element, workload.kernels
-        if workload.file.is_distributed:
-            return models.recommender(model, npus, element, kernels)
-        return models.chain(model, element, kernels)
+        found = (
+            models.recommender(model, npus, element, kernels)
+            if workload.file.is_distributed
+            else models.chain(model, element, kernels)
+        )
+        return found if workload.linear_element is None else {**found, "linear_bytes": workload.linear_element}
     return {"source": "astra-text", "text": astra_text or ""}

@@ -16,6 +16,11 @@ def size(value: float) -> str:
     return _scaled(value, "B")
 
 
+def memory(value: float) -> str:
+    """Bytes of main memory, in GiB as tools of GPUs count them."""
+    return f"{value / 2**30:.4g} GiB"
+
+
 def bandwidth(value: float | None) -> str:
     """Bytes per second, in a decimal unit that fits."""
     return "-" if value is None else _scaled(value, "B/s")

@@ -43,8 +43,9 @@ def test_the_peak_of_a_whole_machine(machine: str, precision: Precision, pflops:
     ],
 )
 def test_the_memory_of_a_whole_machine(machine: str, gigabytes: int) -> None:
+    """What is sold as GB are nearly as many GiB, of which the driver and error correction take some."""
     found = MACHINES[machine]
-    assert found.gpus * found.gpu.memory == pytest.approx(gigabytes * 1e9, rel=0.001)
+    assert 0.985 <= found.gpus * found.gpu.memory / (gigabytes * 2**30) < 1
 
 
 @pytest.mark.parametrize(

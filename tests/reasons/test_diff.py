@@ -100,6 +100,19 @@ def test_collectives_on_their_own_and_experiments_are_compared(tmp_path: Path) -
     assert {step.name for step in pair.steps if "chunks" not in step.name} == phases
 
 
+def test_a_run_without_a_record_is_not_divided_further_than_its_accounts(tmp_path: Path) -> None:
+    """Neither is the other: parts of the one would stand beside the whole of the other."""
+    experiment = {"name": "plain", **TRAINED, "variants": TRAINED["variants"][:1]}
+    for name, trace in (("traced", [0]), ("untraced", [])):
+        syncline.run(experiment, set={"output.trace_npus": trace}, out=tmp_path / name)
+    for a, b in (("traced", "untraced"), ("untraced", "traced")):
+        document = syncline.diff(tmp_path / a, tmp_path / b).document
+        holds(document)
+        (pair,) = document["pairs"]
+        assert all(step["delta_ps"] == 0 for step in pair["steps"])
+        assert [step["name"] for step in pair["steps"]] == ["compute", "communication"]
+
+
 def test_what_does_not_match_is_refused(trained: Path) -> None:
     with pytest.raises(InputError, match="a training loop cannot be compared with a collective on its own"):
         syncline.diff(trained, ALONE, system="Ideal=experiment")

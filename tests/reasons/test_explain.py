@@ -38,6 +38,14 @@ workload: {collective: all-reduce, size: 64KiB}
 collective: {algorithm: ring, inflight: 2}
 network: {backend: packet}
 """
+SLOW = """\
+name: slow
+topology: Ring(4)
+workload: {model: resnet18, batch: 8}
+training: {iterations: 1, stragglers: [{npu: 2, factor: 3}]}
+collective: {algorithm: ring, chunk: 4MiB}
+network: analytical
+"""
 
 
 @pytest.fixture
@@ -207,6 +215,29 @@ def test_a_record_that_is_too_short_is_made_longer_or_told_of(
     assert syncline_command("run", *short[:-3], *short[-2:], "--out", "kept").status == 0
     (warning,) = answer(syncline_command, "kept", "--no-what-if")["warnings"]
     assert "alone: the record of what its NPU did is full" in warning
+
+
+@pytest.mark.parametrize("trace", ["output.trace_npus=[]", "output.trace_npus=[1]", "output.trace_limit=0"])
+def test_a_training_without_a_record_of_its_slowest_npu_is_repeated_for_one(
+    trace: str, folder: Path, syncline_command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shares of a run in a directory are those of an experiment, which is traced as far as they need it."""
+    (folder / "slow.yaml").write_text(SLOW)
+    (whole,) = answer(syncline_command, "slow.yaml", "--no-what-if")["systems"]
+    assert whole["critical_path"][0]["what"] == "compute"
+    assert syncline_command("run", "slow.yaml", "--set", trace, "--out", "kept").status == 0
+    page = (folder / "kept" / "report.html").read_text()
+    assert ("by its critical path" in page or "what is in use on its critical path" in page) == (trace[-3:] == "[1]")
+    document = answer(syncline_command, "kept", "--no-what-if")
+    (again,) = document["systems"]
+    assert (again["npu"], again["critical_path"]) == (2, whole["critical_path"])
+    assert "slow: the run has no record of what its slowest NPU did, and was repeated for one" in document["warnings"]
+    written = json.loads((folder / "kept" / "summary.json").read_text())
+    written["runs"][0]["total_time_s"] *= 2
+    (folder / "kept" / "summary.json").write_text(json.dumps(written))
+    ended = syncline_command("explain", "kept", "--no-what-if")
+    assert (ended.status, ended.out) == (2, "")
+    assert "this version simulates it otherwise than the one that has written it" in ended.err
 
 
 def test_nics_that_wait_for_pcie_are_doubled_with_it(folder: Path) -> None:

@@ -185,17 +185,17 @@ def test_models_are_found_and_their_parameters_checked() -> None:
 
 def test_what_does_not_fit_is_refused_with_its_terms(tmp_path: Path, syncline_command: Command) -> None:
     path = tmp_path / "gpt.yaml"
-    path.write_text(text("{tensor: 2}", more="npu: {memory: 1MB}"))
+    path.write_text(text("{tensor: 2}", more="npu: {memory: 1MB, reserved: 0B}"))
     for command in ("check", "run"):
         ended = syncline_command(command, str(path))
         assert ended.status == 2
-        assert "parallel: an NPU of stage 0 needs" in ended.err
+        assert "parallel: with tensor 2, pipeline 1, data 4, zero 0, recompute none, an NPU needs" in ended.err
         assert all(term in ended.err for term in ("weights", "gradients", "optimiser", "activations", "syncline fit"))
 
 
 def test_fit_lists_what_fits(tmp_path: Path, syncline_command: Command) -> None:
     path = tmp_path / "gpt.yaml"
-    path.write_text(text("{tensor: 2}", more="npu: {memory: 1500kB}"))
+    path.write_text(text("{tensor: 2}", more="npu: {memory: 1500kB, reserved: 0B}"))
     found = json.loads(syncline_command("fit", str(path), "--json", "--all").out)["variants"][0]
     rows = found["rows"]
     assert len(rows) == found["candidates"] > found["fitting"] > 0
@@ -210,7 +210,7 @@ def test_fit_lists_what_fits(tmp_path: Path, syncline_command: Command) -> None:
     chosen = ",".join(f"{name}: {fitting[name]}" for name in ("tensor", "pipeline", "zero", "recompute"))
     assert syncline_command("check", str(path), "--set", f"parallel={{{chosen}}}").status == 0
     least = min(rows, key=lambda row: int(row["memory_bytes"]))
-    path.write_text(text("{tensor: 2}", more="npu: {memory: 1kB}"))
+    path.write_text(text("{tensor: 2}", more="npu: {memory: 1kB, reserved: 0B}"))
     none = syncline_command("fit", str(path))
     assert f"0 of {found['candidates']} divisions fit" in none.out
     assert "The least that a division needs is" in none.out

@@ -68,6 +68,9 @@ pub(crate) fn described(spec: &ComputeSpec) -> Result<Npu, Refusal> {
     if let Some(sparsity) = spec.sparsity {
         npu = npu.with_sparsity(sparse(sparsity)?);
     }
+    if let Some(narrow) = &spec.narrow {
+        npu = npu.with_narrow(described(narrow).map_err(|refusal| refusal.within("narrow"))?);
+    }
     Ok(match &spec.model {
         ComputeModelSpec::Roofline => npu,
         ComputeModelSpec::Systolic(array) => npu.with_array(systolic(array).map_err(of_model)?),

@@ -14,10 +14,10 @@ use syncline_workload::Parallel;
 use syncline_workload::astra_text::Imported;
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::{Buckets, DataParallel};
+use syncline_workload::described::Widths;
 use syncline_workload::described::layers::{self, Counting};
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
 use syncline_workload::hybrid::{Hybrid, Loop, Recommender};
-use syncline_workload::operators::ELEMENT_BYTES;
 use syncline_workload::{Cost, Counted, Layer, astra_text};
 
 /// What is to be run, independent of network and endpoint.
@@ -181,12 +181,12 @@ fn slowest(stragglers: &[(u32, f64)]) -> Result<f64, RunError> {
 /// The model of a workload; without `update`, updates of its weights cost nothing.
 fn model(workload: &WorkloadSpec, update: bool) -> Result<Model, RunError> {
     let mut model = match workload {
-        WorkloadSpec::Layers { layers, element_bytes, kernels } => {
-            let counting = counting(*element_bytes, *kernels)?;
+        WorkloadSpec::Layers { layers, element_bytes, linear_bytes, kernels } => {
+            let counting = counting(*element_bytes, *linear_bytes, *kernels)?;
             Model::Chain(layers::chain(layers, counting).map_err(|refusal| refusal.within("job.workload"))?)
         }
-        WorkloadSpec::Recommender { model, element_bytes, kernels } => {
-            let counting = counting(*element_bytes, *kernels)?;
+        WorkloadSpec::Recommender { model, element_bytes, linear_bytes, kernels } => {
+            let counting = counting(*element_bytes, *linear_bytes, *kernels)?;
             Model::Recommender(model.recommender(counting).map_err(|refusal| refusal.within("job.workload.model"))?)
         }
         WorkloadSpec::AstraText { text } => Model::Chain(astra_text::parse(text).map_err(|wrong| {
@@ -204,13 +204,9 @@ fn model(workload: &WorkloadSpec, update: bool) -> Result<Model, RunError> {
     Ok(model)
 }
 
-fn counting(element_bytes: u32, counted: Counted) -> Result<Counting, RunError> {
-    if !ELEMENT_BYTES.contains(&element_bytes) {
-        let message = format!("elements of {element_bytes} bytes");
-        let refusal = Refusal::of("job.workload.element_bytes", message);
-        return Err(refusal.accepting(format!("{ELEMENT_BYTES:?}")).into());
-    }
-    Ok(Counting { element_bytes, counted })
+fn counting(element_bytes: u32, linear_bytes: Option<u32>, counted: Counted) -> Result<Counting, RunError> {
+    let widths = Widths { element_bytes, linear_bytes }.checked();
+    Ok(Counting { widths: widths.map_err(|refusal| refusal.within("job.workload"))?, counted })
 }
 
 /// The layers of a model, by how it can be distributed.

@@ -24,6 +24,9 @@
 //!   t(kernel) = launch + scale * t(model)
 //! ```
 //!
+//! Products of linear layers may be in a narrower data type than all else, as in training with FP8 ([`Npu::with_narrow`]): they
+//! then take what another NPU of that rate says.
+//!
 //! # Operands that are read again
 //! How many bytes a matrix product moves depends on how long operands stay on the chip. At best each is read once; that
 //! is the default. With `tile`, products are computed in square tiles of so many results along each side, and
@@ -68,6 +71,8 @@ pub struct Npu {
     tile: Option<NonZeroU32>,
     sparsity: Option<Sparsity>,
     launch: Ps,
+    /// What computes products in the narrow data type of linear layers.
+    narrow: Option<Arc<Npu>>,
 }
 
 /// What says how long kernels take.
@@ -102,8 +107,8 @@ impl Npu {
             ("memory_bytes_per_s", memory_bytes_per_s),
             ("scale", scale),
         ])?;
-        let (model, tile, sparsity, launch) = (Model::Roofline, None, None, Ps::ZERO);
-        Ok(Npu { flops_per_s, memory_bytes_per_s, scale, model, tile, sparsity, launch })
+        let (model, tile, sparsity, launch, narrow) = (Model::Roofline, None, None, Ps::ZERO, None);
+        Ok(Npu { flops_per_s, memory_bytes_per_s, scale, model, tile, sparsity, launch, narrow })
     }
 
     /// The same with a systolic array, which replaces the peak rate.
@@ -141,6 +146,13 @@ impl Npu {
     #[must_use]
     pub fn with_launch(self, launch: Ps) -> Npu {
         Npu { launch, ..self }
+    }
+
+    /// The same, but products whose factors are in the narrow data type of linear layers ([`Demand::narrow`]) take what
+    /// another NPU says.
+    #[must_use]
+    pub fn with_narrow(self, narrow: Npu) -> Npu {
+        Npu { narrow: Some(Arc::new(narrow)), ..self }
     }
 
     /// Peak rate in floating-point operations per second.
@@ -194,6 +206,9 @@ impl Npu {
 
     /// What one kernel takes. One that does nothing is not launched.
     pub fn timed(&self, demand: Demand) -> Timed {
+        if let (true, Some(narrow)) = (demand.narrow, &self.narrow) {
+            return narrow.timed(demand);
+        }
         if demand == Demand::default() {
             return Timed { time: Ps::ZERO, moved: Bytes::ZERO, basis: Basis::Model };
         }
@@ -298,6 +313,23 @@ mod tests {
         assert_eq!(npu.kernel(Demand::of_gemm(gemm, 9)), Ps(2_000_000)); // two folds of 1000 cycles
         assert_eq!(npu.kernel(Demand::of_gemm(gemm, 2_700_000)), Ps(3_000_000));
         assert_eq!(npu.kernel(Demand::new(u64::MAX, 900_000)), Ps(1_000_000));
+    }
+
+    #[test]
+    fn narrow_products_take_what_their_own_rate_says() {
+        let double = npu(1.0).with_narrow(Npu::new(240e12, 900e9, 1.0).unwrap());
+        let gemm = Gemm { m: 1000, k: 1000, n: 60, count: 1, operands: [2_000_000, 120_000] };
+        let wide = Demand::of_gemm(gemm, 2_240_000);
+        let narrow = wide.with_narrow_factors(2, 1);
+        assert_eq!((narrow.flops, narrow.bytes), (wide.flops, 1_180_000));
+        assert_eq!(narrow.gemm.unwrap().operands, [1_000_000, 60_000]);
+        let bound =
+            |flops_per_s, bytes: u64| Npu::new(flops_per_s, 900e9, 1.0).unwrap().kernel(Demand::new(wide.flops, bytes));
+        assert_eq!(double.kernel(wide), bound(120e12, wide.bytes));
+        assert_eq!(double.kernel(narrow), bound(240e12, narrow.bytes));
+        assert_eq!(npu(1.0).kernel(narrow), bound(120e12, narrow.bytes)); // no rate of its own
+        let kernel = Demand::new(7, 9);
+        assert_eq!(kernel.with_narrow_factors(2, 1), kernel);
     }
 
     /// Bytes that a walk over the tiles of a product reads of its factors.

@@ -26,6 +26,9 @@ pub struct Demand {
     pub bytes: u64,
     /// Its matrix products, if that is what it does; their shape decides on a systolic array.
     pub gemm: Option<Gemm>,
+    /// Whether the factors of its products are in the narrow data type of linear layers (FP8), for which an NPU may have a
+    /// rate of its own.
+    pub narrow: bool,
 }
 
 /// The cost of one pass of a layer.
@@ -56,12 +59,23 @@ impl Gemm {
 impl Demand {
     /// A kernel without matrix products.
     pub const fn new(flops: u64, bytes: u64) -> Demand {
-        Demand { flops, bytes, gemm: None }
+        Demand { flops, bytes, gemm: None, narrow: false }
     }
 
     /// Matrix products that move `bytes` in all.
     pub const fn of_gemm(gemm: Gemm, bytes: u64) -> Demand {
-        Demand { flops: gemm.flops(), bytes, gemm: Some(gemm) }
+        Demand { flops: gemm.flops(), bytes, gemm: Some(gemm), narrow: false }
+    }
+
+    /// The same with the factors of its products, of elements of `wide` bytes, in elements of `narrow` bytes; results stay
+    /// as wide as they are. Kernels without products stay as they are.
+    #[must_use]
+    pub fn with_narrow_factors(self, wide: u32, narrow: u32) -> Demand {
+        let Some(gemm) = self.gemm else { return self };
+        let operands = gemm.operands.map(|bytes| bytes / u64::from(wide) * u64::from(narrow));
+        let saved = gemm.operands.iter().zip(operands).fold(0, |sum: u64, (was, is)| sum.saturating_add(was - is));
+        let bytes = self.bytes.saturating_sub(saved);
+        Demand { bytes, gemm: Some(Gemm { operands, ..gemm }), narrow: true, ..self }
     }
 
     /// Both demands together, as a kernel without a shape; saturates.

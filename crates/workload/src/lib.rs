@@ -23,6 +23,7 @@
 //! | [`astra_parallel`] | training as such a workload describes it, of every parallelism |
 //!
 //! ```
+//! use syncline_workload::described::Widths;
 //! use syncline_workload::described::layers::{Counting, LayerSpec, chain};
 //! use syncline_workload::{ClassId, Counted, DataParallel, GraphSource, Npu, Work};
 //!
@@ -35,7 +36,7 @@
 //!             {"kind": "softmax-cross-entropy", "sizes": {"rows": 32, "vocabulary": 10}}]}]"#,
 //! )
 //! .expect("a list of layers");
-//! let layers = chain(&layers, Counting { element_bytes: 2, counted: Counted::All })?;
+//! let layers = chain(&layers, Counting { widths: Widths::of(2), counted: Counted::All })?;
 //! let mut training = DataParallel::new(layers, true);
 //! let nodes = training.iteration(ClassId(0), 0);
 //! let collectives = nodes.iter().filter(|n| matches!(n.work, Work::Collective { .. })).count();

@@ -347,7 +347,7 @@ class Dcqcn(TypedDict, total=False):
 
 
 class DividedWorkload(TypedDict, total=False):
-    """Training of a model with a given batch, which is divided among all NPUs as `parallel` says."""
+    """Training of a model with a given batch, which is divided as `parallel` says among all NPUs that take part."""
 
     model: str
     """The model: the name of one that comes with the package, or the path of a model file (docs/models.md), relative
@@ -576,7 +576,8 @@ class ModelWorkload(TypedDict, total=False):
     precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"] | None
     """The data type of kernels, which determines the peak rate of a GPU. By default it follows from the bytes of an
     element: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be chosen explicitly), 8 `fp64`, or the next wider
-    type that the GPU has.
+    type that the GPU has. `fp8` is the type of products of linear layers only, of their factors and their
+    peak rate: attention, other kernels, weights, gradients, activations and messages are as with `bf16`.
     """
     kernels: Literal["all", "weighted"]
     """Which kernels take time: all of them, or only those of operators with weights (convolutions, fully connected
@@ -624,7 +625,9 @@ class Npu(TypedDict, total=False):
     memory_bandwidth: str
     """Main-memory bandwidth, for compute and communication together."""
     memory: str | None
-    """Main memory; a model that does not fit causes a warning. Not checked if unknown."""
+    """Main memory; a model that does not fit is refused. Not checked if unknown."""
+    reserved: str
+    """What a model does not get of it: of a GPU 1 GiB, for CUDA's context and the buffers of NCCL."""
     bus: str
     """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
     sm_read: str
@@ -654,7 +657,7 @@ class Output(TypedDict, total=False):
     200 to 400 windows, and a long one windows of 0.8 us.
     """
     trace_npus: Sequence[int]
-    """NPUs whose activity is traced."""
+    """NPUs whose activity is traced; of those that take part the first, if nothing is stated."""
     trace_limit: int
     """The most spans of activity that are traced; of messages and of busy spans of links, a twentieth of it each."""
 

@@ -72,10 +72,19 @@ class Explained:
 
 
 def of_directory(
-    directory: Path, systems: Sequence[str], spelling: Spelling, settings: Settings, *, numbers_only: bool = False
+    directory: Path,
+    systems: Sequence[str],
+    spelling: Spelling,
+    settings: Settings,
+    *,
+    watch: Watch | None = None,
+    numbers_only: bool = False,
 ) -> Subject:
-    """A run that was written into a directory. With `numbers_only`, its experiment is not needed, which an older
-    version may have written with fields that are gone, or which may be missing. Raises [`InputError`].
+    """A run that was written into a directory; systems whose slowest NPU it has no record of are simulated again, which
+    a warning says. With `numbers_only`, records and the experiment are not needed, which an older version may have
+    written with fields that are gone, or which may be missing.
+
+    Raises [`InputError`], and as [`of_experiment`] where something is simulated.
     """
     if settings.problems:
         raise InputError(settings.problems)
@@ -108,10 +117,45 @@ def of_directory(
     seen = {name: Seen(entries[name], tables[name]) for name in chosen}
     heads = ("schema_version", "version", "status", "seed", "assumptions", "warnings", "fidelity")
     head = {key: document.get(key) for key in heads} | {"status": "complete"}
+    again: dict[str, Result] = {}
     if not numbers_only:
-        head["warnings"] = [*(head["warnings"] or ()), *_full(seen, study.variants)]
+        unrecorded = [_tracing(v, seen[v.name].slowest) for v in study.variants if _is_unrecorded(seen.get(v.name))]
+        again = _recorded(unrecorded, seen, settings, directory, watch)
+        seen |= {name: Seen(seen[name].entry, result.tables) for name, result in again.items()}
+        head["warnings"] = [
+            *(head["warnings"] or ()),
+            *(f"{name}: the run has no record of what its slowest NPU did, and was repeated for one" for name in again),
+            *_full(seen, [*study.variants, *unrecorded]),
+        ]
     name = str(document.get("name") or study.name)
-    return Subject(name, seen, study, read, settings, _command(str(path), (), seed), head, directory)
+    command, results_again = _command(str(path), (), seed), tuple(again.values())
+    return Subject(name, seen, study, read, settings, command, head, directory, results_again)
+
+
+def _is_unrecorded(seen: Seen | None) -> bool:
+    """Whether a system that is asked for has no record of what its slowest NPU did."""
+    return seen is not None and seen.slowest not in seen.traced
+
+
+def _recorded(
+    variants: Sequence[Variant], seen: Mapping[str, Seen], settings: Settings, directory: Path, watch: Watch | None
+) -> dict[str, Result]:
+    """Systems of a directory, simulated again for a record. Raises [`InputError`] where this is not the run that was
+    written, as of another version.
+    """
+    if not variants:
+        return {}
+    expected = [estimate.of(variant.experiment, engine.preview(variant)).memory_bytes for variant in variants]
+    threads = memory.at_once(settings.threads, expected, settings.memory_limit)
+    found = dict(_simulated(variants, threads, watch))
+    for name, result in found.items():
+        if int(result.summary["total_ps"]) != seen[name].total_ps:
+            message = (
+                f"there is no record of what the slowest NPU of {name} did, and this version simulates it otherwise "
+                "than the one that has written it"
+            )
+            raise InputError([Problem(str(directory), None, "", None, message, f"{directory / rundir.RESOLVED}")])
+    return found
 
 
 def of_experiment(
@@ -158,6 +202,10 @@ def explain(subject: Subject, *, what_if: bool, watch: Watch | None = None, warn
     known by then is returned.
     """
     began = time.monotonic()
+    if lacking := [name for name, seen in subject.seen.items() if not seen.has_path]:
+        message = "there is no record of what any NPU did, without which shares of the time are not known"
+        accepted = "a larger --memory-limit, or fewer iterations, so that a record has room"
+        raise InputError([Problem(subject.command[2], None, name, None, message, accepted) for name in lacking])
     reasons = {name: answer.of(seen, subject.variant(name).experiment) for name, seen in subject.seen.items()}
     found: list[list[limits.Rerun]] = []
     is_complete, ran = True, list(subject.results)
@@ -256,11 +304,14 @@ def _traced(variant: Variant, result: Result) -> Variant | None:
     """The variant with its slowest NPU traced, if that was not, or not to the end."""
     slowest, limit = int(result.summary["npu"]), variant.experiment.output.trace_limit
     traced = result.tables["slices"].column("npu").to_pylist()
-    if slowest in set(traced) and len(traced) < limit:
-        return None
-    more = {"trace_npus": [slowest], "trace_limit": max(limit, TRACED)}
-    output = variant.experiment.output.model_copy(update=more)
-    return replace(variant, experiment=variant.experiment.model_copy(update={"output": output}))
+    return None if slowest in set(traced) and len(traced) < limit else _tracing(variant, slowest)
+
+
+def _tracing(variant: Variant, npu: int) -> Variant:
+    """The variant with a record of what an NPU does, from beginning to end."""
+    output = variant.experiment.output
+    traced = output.model_copy(update={"trace_npus": [npu], "trace_limit": max(output.trace_limit, TRACED)})
+    return replace(variant, experiment=variant.experiment.model_copy(update={"output": traced}))
 
 
 def _chosen(known: Sequence[str], systems: Sequence[str], spelling: Spelling) -> list[str]:

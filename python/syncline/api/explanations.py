@@ -186,7 +186,8 @@ def subject_of(
         source = source.directory
     if isinstance(source, str | os.PathLike) and rundir.is_meant(source):
         with of_directory("source"):
-            return explaining.of_directory(Path(source), systems, spelling, settings, numbers_only=numbers_only)
+            path = Path(source)
+            return explaining.of_directory(path, systems, spelling, settings, watch=watch, numbers_only=numbers_only)
     name = os.fspath(source) if isinstance(source, str | os.PathLike) else sources.LABEL + ".yaml"
     return explaining.of_experiment(
         lambda overrides, forced: sources.read(source, overrides, forced),

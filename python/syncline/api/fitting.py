@@ -50,7 +50,7 @@ def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
     from syncline.strategies import fit as divisions
     from syncline.strategies import training
 
-    experiment, available = variant.experiment, variant.experiment.npu.memory
+    experiment, available = variant.experiment, variant.experiment.npu.available
     if not isinstance(experiment.workload, DividedWorkload):
         message = "there is no model that could be divided"
         raise InputError([variant.problem(("workload",), message, "workload.model with workload.global_batch")])
@@ -63,8 +63,10 @@ def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
         rows.append(candidate.row(available))
     return {
         "name": variant.name,
-        "npus": experiment.topology.npus,
-        "memory_bytes": available,
+        "npus": experiment.taking_part,
+        "memory_bytes": experiment.npu.memory,
+        "reserved_bytes": experiment.npu.reserved,
+        "available_bytes": available,
         "candidates": len(rows),
         "fitting": sum(row["fits"] for row in rows),
         "least": min(rows, key=lambda row: int(row["memory_bytes"]), default=None),
@@ -95,7 +97,7 @@ class Fit(Documented):
     def _repr_html_(self) -> str:
         text = ""
         for variant in self.document["variants"]:
-            have = f"{variant['npus']:,} NPUs of {size(variant['memory_bytes'])}"
+            have = f"{variant['npus']:,} NPUs with {size(variant['available_bytes'])} for a model"
             about = f"{variant['name']} on {have}: {variant['fitting']} of {variant['candidates']} divisions fit"
             names = list(variant["rows"][0]) if variant["rows"] else ["tensor"]
             text += display.rows(about, variant["rows"], names, SHOWN, "fit.tables has all of them.")

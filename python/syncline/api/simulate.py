@@ -81,9 +81,7 @@ def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
         looks = [engine.prepare(study.variants[0], steady=True)]
     else:
         looks = [(preview, None) for preview in engine.check(study.variants)]
-    looked_at = zip(study.variants, looks, strict=True)
-    too_large = filter(None, (estimate.memory_warning(v.name, v.experiment, preview) for v, (preview, _) in looked_at))
-    return Looked(replace(study, warnings=(*study.warnings, *too_large)), tuple(looks))
+    return Looked(study, tuple(looks))
 
 
 def _with_warnings(study: Study) -> Study:

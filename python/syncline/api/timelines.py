@@ -52,7 +52,7 @@ def write(variant: Variant, npus: Sequence[int] | None, overlay: Sequence[str], 
     experiment = variant.experiment
     profiles = overlays.read(overlay, experiment.topology.npus) if overlay else {}
     if npus is None:
-        npus = sorted({*(experiment.output.trace_npus or ([] if profiles else [0])), *profiles})
+        npus = sorted({*(experiment.traced or ([] if profiles else [0])), *profiles})
     output = experiment.output.model_copy(update={"trace_npus": list(npus)})
     result = engine.run(replace(variant, experiment=experiment.model_copy(update={"output": output})))
     shown = timeline.read(result.tables, traces.most(suffix_), output.trace_limit)

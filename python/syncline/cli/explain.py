@@ -107,7 +107,7 @@ def subject_of(
     from syncline.schema.load import load_file
 
     if rundir.is_meant(source):
-        return explaining.of_directory(Path(source), systems, FLAGS, settings, numbers_only=numbers_only)
+        return explaining.of_directory(Path(source), systems, FLAGS, settings, watch=watch, numbers_only=numbers_only)
     try:
         path, label = studies.find(source)
     except InputError as error:

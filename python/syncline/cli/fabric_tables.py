@@ -12,6 +12,7 @@ from syncline.fabric.allocation import NVLINK_CLASSES, canonical, nvlink_compone
 from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import Graph
 from syncline.quantities import SIZE
+from syncline.text_units import memory
 
 SHOWN_GROUPS = 8
 
@@ -53,7 +54,7 @@ def _links(graph: Graph) -> Table:
 
 def gpu(gpu: Gpu) -> Table:
     """What a machine computes with."""
-    title = f"{gpu.title}: {gpu.sms} SMs at {gpu.clock / 1e6:g} MHz, {gpu.memory / 1e9:g} GB"
+    title = f"{gpu.title}: {gpu.sms} SMs at {gpu.clock / 1e6:g} MHz, {memory(gpu.memory)}"
     table = _table(title, ">memory", *(f">{precision}" for precision in gpu.peaks))
     table.add_row(description.rate(gpu.memory_bandwidth), *(f"{peak / 1e12:g} TFLOP/s" for peak in gpu.peaks.values()))
     return table

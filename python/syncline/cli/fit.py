@@ -65,7 +65,7 @@ def _print(document: dict[str, Any], *, every: bool) -> None:
     from syncline.strategies.training import in_gb
 
     terms = ("weights", "gradients", "optimiser", "activations", "exchange")
-    have = f"{document['npus']:,} NPUs of {in_gb(document['memory_bytes'])}"
+    have = f"{document['npus']:,} NPUs with {in_gb(document['available_bytes'])} for a model"
     title = f"{document['name']} on {have}: {document['fitting']} of {document['candidates']} divisions fit"
     table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for name in (*VARIED, *(["fits"] if every else []), "memory", *terms, "stage"):

@@ -16,6 +16,8 @@ from syncline.cli import complete, options
 
 if TYPE_CHECKING:
     from syncline.errors import Problem
+    from syncline.schema.experiment import Experiment
+    from syncline.schema.load import Study
 
 SCHEMA: Final = "experiment.schema.json"
 MODELINE: Final = f"# yaml-language-server: $schema={SCHEMA}\n"
@@ -24,6 +26,20 @@ MACHINE: Final = "dgx-a100(nodes=2, nic_rate=100Gb/s)"
 FASTER: Final = "dgx-a100(nodes=2, nic_rate=200Gb/s)"
 MODEL: Final = "bert-large"
 TEMPLATE: Final = Path(__file__).parents[1] / "template.yaml"
+COPIES: Final = """\
+# What is trained, and how many samples an NPU computes in an iteration; also {collective: all-reduce, size: 64MB}.
+workload: {model: @MODEL@, batch: @BATCH@}
+"""
+DIVIDED: Final = """\
+# What is trained, and how many samples all NPUs compute in an iteration; also {collective: all-reduce, size: 64MB}.
+workload: {model: @MODEL@, global_batch: @BATCH@}
+
+# How the model is divided, so that it fits into the memory of an NPU: syncline fit @PATH@ lists what else does.
+parallel: {@WAYS@}
+"""
+"""What a model has that does not fit where all NPUs have copies."""
+BATCHES: Final = (8, 4, 2, 1)
+"""Samples of an NPU with a copy, as many of them as fit."""
 _NAME: Final = re.compile(r"^name:.*$", re.MULTILINE)
 
 
@@ -72,8 +88,11 @@ def init(
     if problems:
         raise InputError(problems)
     file = Path(name if name.endswith((".yaml", ".yml")) else f"{name}.yaml")
-    text = _from_study(file, from_) if from_ is not None else _from_template(file, machine, model)
-    _check(text, file.parent, from_)
+    if from_ is not None:
+        text = _from_study(file, from_)
+        _loaded(text, file.parent, from_)
+    else:
+        text = _from_template(file, machine, model)
     written = {"experiment": _new(file, (MODELINE if schema else "") + text)}
     beside = file.with_name(SCHEMA)
     kept = schema and beside.exists()
@@ -115,14 +134,55 @@ def _problems(name: str, from_: str | None, machine: str | None, model: str | No
 
 
 def _from_template(file: Path, machine: str | None, model: str | None) -> str:
+    """The template with a machine and a model that fits on it: copies on all NPUs, or else divided no further than it
+    takes. Raises [`InputError`] where it fits in no way.
+    """
     faster = f'  - name: twice-the-network\n    topology: "{FASTER}"\n' if machine is None else ""
     values = {"PATH": shlex.quote(str(file)), "NAME": file.stem, "FOLDER": shlex.quote(f"runs/{file.stem}")}
     values["TOPOLOGY"] = _quoted(MACHINE if machine is None else machine)
     values["MODEL"] = MODEL if model is None else _quoted(model)
-    text = TEMPLATE.read_text(encoding="utf-8").replace("@NETWORK@", faster)
-    for key, value in values.items():
-        text = text.replace(f"@{key}@", value)
+
+    def filled(workload: str, **more: str) -> str:
+        text = TEMPLATE.read_text(encoding="utf-8").replace("@NETWORK@", faster).replace("@WORKLOAD@", workload)
+        for key, value in {**values, **more}.items():
+            text = text.replace(f"@{key}@", value)
+        return text
+
+    study = _loaded(filled(COPIES, BATCH=str(BATCHES[0])), file.parent, None)
+    # Without overlap, gradients are there as a whole when back-propagation ends: that variant needs most.
+    experiment = next(v.experiment for v in study.variants if not v.experiment.training.overlap)
+    batch = _batch(experiment)
+    text = filled(COPIES, BATCH=str(batch)) if batch else filled(DIVIDED, **_division(experiment))
+    _loaded(text, file.parent, None)
     return text
+
+
+def _batch(experiment: Experiment) -> int:
+    """How many samples an NPU has memory for beside a copy of the model; 0 if there is none for a copy."""
+    from syncline.schema.workloads import ModelWorkload
+    from syncline.strategies import capacity
+
+    assert isinstance(experiment.workload, ModelWorkload)
+    most = capacity.most_samples(experiment, experiment.workload)
+    return BATCHES[0] if most is None else next((batch for batch in BATCHES if batch <= most), 0)
+
+
+def _division(experiment: Experiment) -> dict[str, str]:
+    """The keys of `parallel` with which a model fits, and a batch with a sample for each NPU. Raises [`InputError`] if
+    there are none.
+    """
+    from syncline.errors import command_line
+    from syncline.schema.workloads import ModelWorkload
+    from syncline.strategies import capacity, fit
+
+    workload, available, npus = experiment.workload, experiment.npu.available, experiment.ranks
+    assert isinstance(workload, ModelWorkload)
+    request = capacity.as_divided(experiment, workload, npus)
+    found = None if available is None else fit.first_that_fits(request, available)
+    if found is None:
+        message = f"no division of this model fits into the memory of {npus} NPUs with a sample for each"
+        raise command_line("--model", str(workload.model), message, "a smaller model, or more NPUs (--machine)")
+    return {"WAYS": fit.changes(request, found), "BATCH": str(npus)}
 
 
 def _quoted(text: str) -> str:
@@ -141,15 +201,15 @@ def _from_study(file: Path, given: str) -> str:
     return head + (named if times else f"name: {file.stem}\n{named}")
 
 
-def _check(text: str, folder: Path, from_: str | None) -> None:
-    """Refuses what would not run from its place. Raises [`InputError`] with what is wrong, by the flags that say it."""
+def _loaded(text: str, folder: Path, from_: str | None) -> Study:
+    """What a text says at its place. Raises [`InputError`] with what is wrong, by the flags that say it."""
     from syncline import document
     from syncline.errors import InputError
     from syncline.schema import load
 
     flags = {"topology": "--machine", "workload.model": "--model"} if from_ is None else {}
     try:
-        load.load(document.read(text, "NAME"), "NAME", folder, (), ())
+        return load.load(document.read(text, "NAME"), "NAME", folder, (), ())
     except InputError as error:
         place = {"file": "command line", "line": None}
         raise InputError(

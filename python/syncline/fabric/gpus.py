@@ -15,6 +15,12 @@ H200    data sheet of the H200 (SXM): an H100 with 141 GB and 4.8 TB/s
 B200    data sheets of the DGX B200 (eight GPUs: 1,440 GB, 64 TB/s, 72 PFLOP/s FP8 with sparsity) and the HGX B200
 GB200   data sheet of the GB200 NVL72 (72 GPUs: 13.4 TB, 576 TB/s, 360 PFLOP/s FP16 and 720 PFLOP/s FP8 with sparsity)
 
+Memory is what CUDA reports as a device's total, in GiB as PyTorch prints it when it runs out ("total capacity"): what
+error correction and the driver keep for themselves is not in it, and it is less than `nvidia-smi` shows. It differs by
+up to 0.5 GiB between drivers. From such messages in public bug reports and logs, among them haotian-liu/LLaVA#812
+(V100 of 32 GB), levihsu/OOTDiffusion#235 (A100 of 80 GB: 79.25), vllm-project/vllm#27508 (H100: 79.11) and
+pytorch/ao#4002 (B200). Data sheets state 80 GB for what is nearly 80 GiB, and other sizes likewise.
+
 SMs and clocks of the Blackwell GPUs are in no data sheet. The numbers of SMs, 148 and 152, are what the driver reports.
 Clocks are those at which 8,192 FP16 operations per SM and cycle, twice those of Hopper, come to the peak.
 """
@@ -34,9 +40,14 @@ WIDTHS: Final[Mapping[Precision, int]] = MappingProxyType(
 """Data types that kernels compute in, with the bytes that an element has in memory."""
 BY_WIDTH: Final[Mapping[int, Precision]] = MappingProxyType({8: "fp64", 4: "fp32", 2: "fp16", 1: "fp8"})
 """What elements of so many bytes are computed in, if nothing is said: TF32 has to be asked for."""
+NARROW: Final[Mapping[Precision, Precision]] = MappingProxyType({"fp8": "bf16"})
+"""Data types that act on products of linear layers only, and what everything else is computed and kept in meanwhile:
+attention, other kernels, weights, gradients, activations and messages."""
 
 TFLOPS: Final = 10**12
 GB: Final = 10**9
+MIB: Final = 2**20
+MIB_PER_GIB: Final = 1024
 MHZ: Final = 10**6
 
 
@@ -53,7 +64,7 @@ class Gpu:
     memory_bandwidth: int
     """Bytes per second."""
     memory: int
-    """Bytes."""
+    """Bytes in all that a program can have, its CUDA context included."""
     peaks: Mapping[Precision, int]
     """FLOP/s by data type; those that the GPU has no units for are missing."""
 
@@ -67,11 +78,26 @@ class Gpu:
         return _named, (self.name,)
 
 
-def _gpu(names: tuple[str, str], chip: tuple[int, int], memory: tuple[int, int], peaks: dict[Precision, float]) -> Gpu:
-    """A GPU of so many SMs and MHz, GB/s and GB, with peaks in TFLOP/s."""
-    (name, title), (sms, mhz), (bandwidth, size) = names, chip, memory
+def element_bytes(precision: Precision) -> int:
+    """Bytes of an element of weights, gradients and activations in training with a data type."""
+    return WIDTHS[NARROW.get(precision, precision)]
+
+
+def linear_bytes(precision: Precision | None, element: int) -> int | None:
+    """Bytes of an element of the factors of linear layers' products, beside elements of so many bytes, if products
+    have a data type of their own.
+    """
+    return min(element, WIDTHS[precision]) if precision is not None and precision in NARROW else None
+
+
+def _gpu(
+    names: tuple[str, str], chip: tuple[int, int], memory: tuple[int, float], peaks: dict[Precision, float]
+) -> Gpu:
+    """A GPU of so many SMs and MHz, GB/s and GiB (to the nearest MiB), with peaks in TFLOP/s."""
+    (name, title), (sms, mhz), (bandwidth, gib) = names, chip, memory
     rates = {precision: round(peak * TFLOPS) for precision, peak in peaks.items()}
-    return Gpu(name, title, sms, mhz * MHZ, bandwidth * GB, size * GB, MappingProxyType(rates))
+    size = round(gib * MIB_PER_GIB) * MIB
+    return Gpu(name, title, sms, mhz * MHZ, bandwidth * GB, size, MappingProxyType(rates))
 
 
 _VOLTA: Final[dict[Precision, float]] = {"fp64": 7.8, "fp32": 15.7, "fp16": 125}
@@ -94,15 +120,15 @@ def _by_name(gpus: Iterable[Gpu]) -> Mapping[str, Gpu]:
 
 GPUS: Final = _by_name(
     (
-        _gpu(("p100", "NVIDIA P100 SXM2"), (56, 1480), (732, 16), {"fp64": 5.3, "fp32": 10.6, "fp16": 21.2}),
-        _gpu(("v100-16gb", "NVIDIA V100 SXM2 16 GB"), (80, 1530), (900, 16), _VOLTA),
-        _gpu(("v100-32gb", "NVIDIA V100 SXM2 32 GB"), (80, 1530), (900, 32), _VOLTA),
-        _gpu(("a100-40gb", "NVIDIA A100 SXM4 40 GB"), (108, 1410), (1555, 40), _AMPERE),
-        _gpu(("a100-80gb", "NVIDIA A100 SXM4 80 GB"), (108, 1410), (2039, 80), _AMPERE),
-        _gpu(("h100", "NVIDIA H100 SXM5"), (132, 1830), (3350, 80), _HOPPER),
-        _gpu(("h200", "NVIDIA H200 SXM5"), (132, 1830), (4800, 141), _HOPPER),
-        _gpu(("b200", "NVIDIA B200"), (148, 1856), (8000, 180), _B200),
-        _gpu(("gb200", "NVIDIA GB200"), (152, 2008), (8000, 186), _GB200),
+        _gpu(("p100", "NVIDIA P100 SXM2"), (56, 1480), (732, 15.90), {"fp64": 5.3, "fp32": 10.6, "fp16": 21.2}),
+        _gpu(("v100-16gb", "NVIDIA V100 SXM2 16 GB"), (80, 1530), (900, 15.78), _VOLTA),
+        _gpu(("v100-32gb", "NVIDIA V100 SXM2 32 GB"), (80, 1530), (900, 31.74), _VOLTA),
+        _gpu(("a100-40gb", "NVIDIA A100 SXM4 40 GB"), (108, 1410), (1555, 39.39), _AMPERE),
+        _gpu(("a100-80gb", "NVIDIA A100 SXM4 80 GB"), (108, 1410), (2039, 79.15), _AMPERE),
+        _gpu(("h100", "NVIDIA H100 SXM5"), (132, 1830), (3350, 79.18), _HOPPER),
+        _gpu(("h200", "NVIDIA H200 SXM5"), (132, 1830), (4800, 139.81), _HOPPER),
+        _gpu(("b200", "NVIDIA B200"), (148, 1856), (8000, 178.35), _B200),
+        _gpu(("gb200", "NVIDIA GB200"), (152, 2008), (8000, 184.31), _GB200),
     )
 )
 """The GPUs, by name."""

@@ -57,6 +57,8 @@ class Kernel:
     """Bytes from and to main memory."""
     gemm: Gemm | None = None
     """Its matrix products, if that is what it does."""
+    narrow: bool = False
+    """Whether the factors of these are in the narrow data type of linear layers."""
 
     def described(self) -> dict[str, Any]:
         """The kernel as the engine takes it, in rows of `costs` of a graph."""
@@ -64,6 +66,8 @@ class Kernel:
         if self.gemm is not None:
             m, k, n, count = self.gemm.m, self.gemm.k, self.gemm.n, self.gemm.count
             found["gemm"] = {"m": m, "k": k, "n": n, "count": count, "operands": list(self.gemm.operands)}
+        if self.narrow:
+            found["narrow"] = True
         return found
 
 
@@ -90,18 +94,21 @@ class Demand:
         return self.weight_grad + self.input_grad
 
 
-_Key = tuple[str, tuple[tuple[str, int], ...], int, Counted]
+_Key = tuple[str, tuple[tuple[str, int], ...], int, int | None, Counted]
 
 _kept: Final[dict[_Key, Demand]] = {}
 
 
-def of(operators: Iterable[Operator], element_bytes: int, counted: Counted = "all") -> list[Demand]:
-    """What each of the operators asks, for elements of so many bytes (1, 2, 4 or 8).
+def of(
+    operators: Iterable[Operator], element_bytes: int, counted: Counted = "all", *, linear_bytes: int | None = None
+) -> list[Demand]:
+    """What each of the operators asks, for elements of so many bytes (1, 2, 4 or 8); `linear_bytes` are those of the
+    factors of linear layers' products, if these are in a narrower data type.
 
     Raises [`OperatorError`] for the first that there cannot be.
     """
     operators = list(operators)
-    keys = [_key(operator, element_bytes, counted) for operator in operators]
+    keys = [_key(operator, element_bytes, linear_bytes, counted) for operator in operators]
     if len(_kept) > MOST_KEPT:
         _kept.clear()
     missing: dict[_Key, Operator] = {}
@@ -109,20 +116,20 @@ def of(operators: Iterable[Operator], element_bytes: int, counted: Counted = "al
         if key not in _kept:
             missing.setdefault(key, operator)
     if missing:
-        _kept.update(zip(missing, _asked(list(missing.values()), element_bytes, counted), strict=True))
+        _kept.update(zip(missing, _asked(list(missing.values()), element_bytes, linear_bytes, counted), strict=True))
     return [_kept[key] for key in keys]
 
 
-def _key(operator: Operator, element_bytes: int, counted: Counted) -> _Key:
-    return (operator.kind, tuple(sorted(operator.sizes.items())), element_bytes, counted)
+def _key(operator: Operator, element_bytes: int, linear_bytes: int | None, counted: Counted) -> _Key:
+    return (operator.kind, tuple(sorted(operator.sizes.items())), element_bytes, linear_bytes, counted)
 
 
-def _asked(operators: list[Operator], element_bytes: int, counted: Counted) -> list[Demand]:
+def _asked(operators: list[Operator], element_bytes: int, linear_bytes: int | None, counted: Counted) -> list[Demand]:
     binding.require()
     from syncline import _core, refusals
 
     asked = [{"kind": operator.kind, "sizes": dict(operator.sizes)} for operator in operators]
-    request = {"operators": asked, "element_bytes": element_bytes, "counted": counted}
+    request = {"operators": asked, "element_bytes": element_bytes, "linear_bytes": linear_bytes, "counted": counted}
     try:
         answers = json.loads(_core.demands(json.dumps(request)))
     except _core.SpecError as error:
@@ -146,8 +153,8 @@ def _demand(*, forward: list[Any], weight_grad: list[Any], input_grad: list[Any]
     return Demand(**numbers, forward=ahead, weight_grad=weights, input_grad=inputs)
 
 
-def _kernel(flops: int, bytes: int, gemm: dict[str, Any] | None) -> Kernel:
+def _kernel(flops: int, bytes: int, gemm: dict[str, Any] | None, narrow: bool = False) -> Kernel:
     if gemm is None:
         return Kernel(flops, bytes)
     first, second = gemm["operands"]
-    return Kernel(flops, bytes, Gemm(gemm["m"], gemm["k"], gemm["n"], gemm["count"], (first, second)))
+    return Kernel(flops, bytes, Gemm(gemm["m"], gemm["k"], gemm["n"], gemm["count"], (first, second)), narrow)

@@ -35,8 +35,10 @@ def entries(
         if known and variant.name in known:
             found.append(known[variant.name])
         elif entry is not None and variant.name in tables and entry.get("total_time_s"):
-            reasons = answer.of(Seen(entry, tables[variant.name]), variant.experiment)
-            found.append(answer.entry(reasons, limits.decided(reasons.accounting, ()), None))
+            seen = Seen(entry, tables[variant.name])
+            if seen.has_path:
+                reasons = answer.of(seen, variant.experiment)
+                found.append(answer.entry(reasons, limits.decided(reasons.accounting, ()), None))
     return found
 
 

@@ -111,9 +111,9 @@ class Timeline:
 
     @classmethod
     def of(cls, seen: Seen) -> Timeline:
-        """What the slowest NPU did, or the first one that was traced; nothing where none was."""
-        traced = dict.fromkeys(npu for (npu,) in seen.columns("slices", "npu"))
-        npu = seen.slowest if seen.slowest in traced else next(iter(traced), None)
+        """What the slowest NPU did, or the first by number that was traced; nothing where none was."""
+        traced = seen.traced
+        npu = seen.slowest if seen.slowest in traced else min(traced, default=None)
         found = cls(npu, seen.total_ps)
         phases: dict[str, tuple[str, int, str] | None] = {}
         for of, track, name, start, end in seen.columns("slices", "npu", "track", "name", "start_ps", "end_ps"):

@@ -52,6 +52,18 @@ class Seen:
         return int(self.entry.get("npu") or 0)
 
     @property
+    def traced(self) -> set[int]:
+        """The NPUs of which it is recorded what they did."""
+        return {npu for (npu,) in self.columns("slices", "npu")}
+
+    @property
+    def has_path(self) -> bool:
+        """Whether it can be told what an iteration consists of. A collective on its own is communication all through,
+        also where nothing was recorded.
+        """
+        return bool(self.traced) or not self.is_training
+
+    @property
     def total_ps(self) -> int:
         """Picoseconds of the whole run."""
         return self.picoseconds("total_time_s")

@@ -68,8 +68,11 @@ class Waterfall:
 
 
 def of(first: Seen, second: Seen) -> Waterfall:
-    """The waterfall between two systems, both of which train or neither."""
-    mine, other = parts(first), parts(second)
+    """The waterfall between two systems, both of which train or neither. Where nothing was recorded of one, neither is
+    divided further than the accounts of both.
+    """
+    is_recorded = first.has_path and second.has_path
+    mine, other = (parts(seen, recorded=is_recorded) for seen in (first, second))
     keys = sorted(mine.keys() | other.keys(), key=lambda key: (GROUPS.index(key[0]), -_larger(key, mine, other), key))
     steps = (Step(key, mine.get(key, 0), other.get(key, 0)) for key in keys)
     return Waterfall(first, second, tuple(step for step in steps if step.first or step.second))
@@ -79,9 +82,11 @@ def _larger(key: Key, mine: Mapping[Key, int], other: Mapping[Key, int]) -> int:
     return max(mine.get(key, 0), other.get(key, 0))
 
 
-def parts(seen: Seen) -> dict[Key, int]:
-    """The parts of an iteration, in whole picoseconds; they add up to its time, rounded down."""
-    timeline = Timeline.of(seen)
+def parts(seen: Seen, *, recorded: bool = True) -> dict[Key, int]:
+    """The parts of an iteration, in whole picoseconds; they add up to its time, rounded down. Unless `recorded`,
+    compute and communication are not divided.
+    """
+    timeline = Timeline.of(seen) if recorded else Timeline(None, seen.total_ps)
     if not seen.is_training:
         spans = timeline.critical_path()
         whole = [(("communication", part.name, part.kind), part.length) for part in answer.grouped(spans, None)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from syncline import quantities
-from syncline.fabric.gpus import BY_WIDTH, WIDTHS, Precision
+from syncline.fabric.gpus import BY_WIDTH, NARROW, WIDTHS, Precision
 from syncline.quantities import QuantityError
 from syncline.schema.fields import Accepted, Frequency, Share, Size, TimeOrZero, Unread, refused, said_elsewhere
 from syncline.schema.section import Section
@@ -146,18 +146,28 @@ def type_of(precision: Precision | None, element: int) -> Precision:
     return precision or BY_WIDTH.get(element, "fp32")
 
 
-def specification(npu: Npu, sms: int, bandwidth: int, scale: float, precision: Precision) -> dict[str, Any]:
-    """The engine's description (`ComputeSpec`) of what some SMs and some memory bandwidth compute with."""
-    compute = npu.compute
-    return {
-        "flops_per_s": npu.peak * sms / npu.sms,
-        "memory_bytes_per_s": float(bandwidth),
-        "scale": scale,
-        "model": _model(npu, sms, precision),
-        "tile": compute.tile,
-        "sparsity": _engine_sparsity(compute.sparsity),
-        "launch_ps": compute.launch,
-    }
+def specification(
+    npu: Npu, share: tuple[int, int], scale: float, precision: Precision | None, element: int
+) -> dict[str, Any]:
+    """The engine's description (`ComputeSpec`) of what some SMs and some memory bandwidth, the `share`, compute with:
+    products of linear layers in a narrow data type, if `precision` is one, and all else in the wide type beside it.
+    """
+    sms, bandwidth = share
+
+    def of(peak: int, of_type: Precision) -> dict[str, Any]:
+        return {
+            "flops_per_s": peak * sms / npu.sms,
+            "memory_bytes_per_s": float(bandwidth),
+            "scale": scale,
+            "model": _model(npu, sms, peak, of_type),
+            "tile": npu.compute.tile,
+            "sparsity": _engine_sparsity(npu.compute.sparsity),
+            "launch_ps": npu.compute.launch,
+        }
+
+    if precision is not None and precision in NARROW:
+        return {**of(npu.wide_peak(precision), NARROW[precision]), "narrow": of(npu.peak, precision)}
+    return of(npu.peak, type_of(precision, element))
 
 
 def _engine_sparsity(text: str | None) -> dict[str, Any] | None:
@@ -169,7 +179,7 @@ def _engine_sparsity(text: str | None) -> dict[str, Any] | None:
     return {"density": float(quantities.share(text))}
 
 
-def _model(npu: Npu, sms: int, precision: Precision) -> dict[str, Any]:
+def _model(npu: Npu, sms: int, peak: int, precision: Precision) -> dict[str, Any]:
     compute = npu.compute
     if compute.kind == "systolic":
         return {
@@ -200,7 +210,7 @@ def _model(npu: Npu, sms: int, precision: Precision) -> dict[str, Any]:
         }
     if compute.kind == "table" and compute.measured is not None:
         aligned = {"alignment": ALIGNMENT // WIDTHS[precision]}
-        whole = {"flops_per_s": float(npu.peak), "memory_bytes_per_s": float(npu.memory_bandwidth)}
+        whole = {"flops_per_s": float(peak), "memory_bytes_per_s": float(npu.memory_bandwidth)}
         return {"kind": "table", **compute.measured.engine(precision), **aligned, **whole}
     return {"kind": "roofline"}
 

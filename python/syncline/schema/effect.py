@@ -46,7 +46,8 @@ RECORDED: Final = frozenset(
         "calibration",  # says where a value is from
         "output",  # what is recorded of a run
         "fold",  # whether equal NPUs are simulated once, which is exact or refused
-        "npu.memory",  # what needs more than there is is warned of, and no slower
+        "npu.memory",  # what needs more than there is is refused, and nothing is slower for it
+        "npu.reserved",
         "network.mode",  # how packets are moved, which is exact
         "network.watch",  # what is recorded of connections
         "network.capture",  # and of ports
@@ -128,7 +129,7 @@ def _is_divided(e: Experiment) -> bool:
 def _has_order(e: Experiment) -> bool:
     """Whether it matters which axis is innermost."""
     ways = [e.parallel.tensor, e.parallel.context, e.parallel.pipeline]
-    left = e.topology.npus > prod(ways)
+    left = e.taking_part > prod(ways)
     return not e.parallel.on and sum(number > 1 for number in ways) + left > 1
 
 

@@ -269,7 +269,7 @@ class Output(Section):
     """Length of the windows for which utilisation is recorded, doubled in long runs. If it is not given, a run has 200
     to 400 windows, and a long one windows of 0.8 us."""
     trace_npus: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=64)] = Field(default=[0])
-    """NPUs whose activity is traced."""
+    """NPUs whose activity is traced; of those that take part the first, if nothing is stated."""
     trace_limit: Annotated[int, Field(ge=0, le=10_000_000)] = 200_000
     """The most spans of activity that are traced; of messages and of busy spans of links, a twentieth of it each."""
 
@@ -549,6 +549,14 @@ class Experiment(Section):
     def fabric(self) -> Fabric:
         """The topology as those who take part see it."""
         return self.topology.narrowed(self.members)
+
+    @property
+    def traced(self) -> list[int]:
+        """The NPUs whose activity is traced: those that are stated, or the first that takes part."""
+        members = self.members
+        if members is None or "trace_npus" in self.output.model_fields_set:
+            return self.output.trace_npus
+        return [members[0][0]]
 
     @property
     def strategy(self) -> str:

@@ -8,6 +8,13 @@ fields:
            memory, so that it carries as much as that.
 *sm_read*  64 B per cycle, as in the ACE paper; that is what an SM gets from the L2 cache of a V100.
 
+Of a GPU's memory, a model does not get all:
+
+*reserved* 1 GiB. A CUDA context with the kernels of PyTorch takes about 0.4 GB (a maintainer, pytorch/pytorch#109888).
+           NCCL keeps three buffers for each connection of a channel (4 MiB, 4.7 MiB and 0.5 MiB, one for each of its
+           protocols): those of 24 channels, of a ring and a tree, are 0.5 to 0.7 GB for a communicator. Trainings with
+           several communicators may take more.
+
 An endpoint whose share of the NPU is `auto` has as much as the ACE paper's baseline that is optimised for communication
 (Table VI, CommOpt): half of the memory bandwidth, and as many SMs as read that fast (450 GB/s and 6 SMs of its NPU).
 """
@@ -16,9 +23,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal, TypeVar
 
-from syncline.fabric.gpus import GPUS, Gpu, Precision
+from syncline.fabric.gpus import GPUS, NARROW, Gpu, Precision
 from syncline.schema.compute import Compute
-from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SmallCount
+from syncline.schema.fields import AUTO, ComputeRate, Frequency, Rate, Size, SizeOrZero, SmallCount
 from syncline.schema.section import Section
 from syncline.schema.workloads import DEFAULT_ELEMENT, DividedWorkload, JobsWorkload, ModelWorkload, PlacedJob
 
@@ -43,7 +50,9 @@ class Npu(Section):
     memory_bandwidth: Rate = 900 * 10**9
     """Main-memory bandwidth, for compute and communication together."""
     memory: Size | None = None
-    """Main memory; a model that does not fit causes a warning. Not checked if unknown."""
+    """Main memory; a model that does not fit is refused. Not checked if unknown."""
+    reserved: SizeOrZero = 0
+    """What a model does not get of it: of a GPU 1 GiB, for CUDA's context and the buffers of NCCL."""
     bus: Rate = 500 * 10**9
     """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
     sm_read: Size = 64
@@ -52,9 +61,23 @@ class Npu(Section):
     """The compute model."""
 
     @property
+    def available(self) -> int | None:
+        """Bytes of main memory for a model, its optimiser and activations, if that is known."""
+        return None if self.memory is None else max(0, self.memory - self.reserved)
+
+    @property
     def is_peak_given(self) -> bool:
         """Whether the rate of kernels does not follow from their data type."""
         return "peak" in self.model_fields_set or not self.compute.depends_on_type
+
+    def wide_peak(self, precision: Precision) -> int:
+        """The peak rate of what a narrow data type does not act on: the part of `peak` that it is of the GPU's figures,
+        and half where these are not known.
+        """
+        peaks = {} if self.gpu is None else GPUS[self.gpu].peaks
+        if precision not in peaks:
+            return self.peak // NARROW_GAIN
+        return self.peak * peaks[NARROW[precision]] // peaks[precision]
 
     @property
     def title(self) -> str:
@@ -72,8 +95,12 @@ class Npu(Section):
         return [name for name in FIGURES if getattr(self, name) != figures[name]]
 
 
-FIGURES: Final = ("peak", "sms", "clock", "memory_bandwidth", "memory", "bus", "sm_read")
+FIGURES: Final = ("peak", "sms", "clock", "memory_bandwidth", "memory", "reserved", "bus", "sm_read")
 """Fields that describe hardware."""
+NARROW_GAIN: Final = 2
+"""How many times as fast as in BF16 products in FP8 are where no figures say it: as on all GPUs that have both."""
+RESERVED: Final = 2**30
+"""Bytes of a GPU's memory for its CUDA context and for the buffers of NCCL."""
 PAPER_NPU: Final = "NPU of the ACE paper"
 AUTO_SHARE: Final = 2
 """A communication share that is `auto` is the memory bandwidth over this."""
@@ -135,6 +162,7 @@ def _figures(gpu: Gpu, peak: int) -> dict[str, int]:
         "clock": gpu.clock,
         "memory_bandwidth": gpu.memory_bandwidth,
         "memory": gpu.memory,
+        "reserved": RESERVED,
         "bus": gpu.memory_bandwidth,
     }
 

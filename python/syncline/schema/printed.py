@@ -178,9 +178,13 @@ class FitVariant(Part):
     name: str
     """The variant."""
     npus: int
-    """NPUs of its topology."""
+    """NPUs that train."""
     memory_bytes: int
-    """What an NPU has."""
+    """Memory of an NPU."""
+    reserved_bytes: int
+    """What a model does not get of it: CUDA's context and the buffers of NCCL."""
+    available_bytes: int
+    """What is left for a model: `fits` compares with this."""
     candidates: int
     """Divisions that are legal."""
     fitting: int

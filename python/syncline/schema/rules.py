@@ -18,7 +18,7 @@ from syncline.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
 from syncline.errors import InputError, one_of
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
-from syncline.fabric.gpus import GPUS, WIDTHS
+from syncline.fabric.gpus import GPUS, NARROW, WIDTHS
 from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.notation import MACHINES_ACCEPTED
 from syncline.fabric.topologies import Fabric, Wired
@@ -152,8 +152,8 @@ def _who(parts: Parts) -> Iterator[Violation]:
 def _of_all(workload: GraphWorkload | DividedWorkload | JobsWorkload, name: str) -> tuple[str, str]:
     """Why a workload whose parts have NPUs of their own takes no `gpus` and no `groups`, and what to do instead."""
     if isinstance(workload, DividedWorkload):
-        message = "a divided training (workload.global_batch) takes all GPUs of the topology"
-        return message, f"leave {name} out, and name a topology of the GPUs that train"
+        message = "parallel says which GPUs of a divided training (workload.global_batch) work together"
+        return message, f"leave {name} out; gpus says which of a machine's train"
     if isinstance(workload, JobsWorkload):
         return "each of workload.jobs says which NPUs it takes", f"leave {name} out, and write npus of each job"
     return (
@@ -169,7 +169,7 @@ def _graph(parts: Parts) -> Iterator[Violation]:
     if not isinstance(parts.workload, GraphWorkload | DividedWorkload | JobsWorkload):
         return
     for name, given in (("gpus", parts.gpus), ("groups", parts.groups)):
-        if given is not None:
+        if given is not None and not (name == "gpus" and isinstance(parts.workload, DividedWorkload)):
             yield Violation((name,), *_of_all(parts.workload, name))
     collective = parts.collective
     if collective is not None and collective.plan:
@@ -266,14 +266,15 @@ def _strategy(parts: Parts) -> Iterator[Violation]:
 
 
 def _divided(parts: Parts) -> Iterator[Violation]:
-    """A model that is divided among all NPUs can be."""
+    """A model that is divided among all NPUs that take part can be."""
     workload, parallel, training = parts.workload, parts.parallel, parts.training
     if not isinstance(workload, DividedWorkload) or parallel is None:
         return
     yield from divisions.broken_collectives(parallel.collectives)
-    if training is None or parts.topology is None:
+    known, members = _members(parts)
+    if training is None or parts.topology is None or not known or parts.groups is not None:
         return
-    yield from divisions.Request.of(workload, parallel, training, parts.topology).violations()
+    yield from divisions.Request.of(workload, parallel, training, parts.topology, members).violations()
 
 
 def _tables(parts: Parts) -> Iterator[Violation]:
@@ -332,6 +333,7 @@ def _precision(parts: Parts) -> Iterator[Violation]:
         return
     if npu.is_peak_given:
         known = npu.gpu is not None and npu.peak == GPUS[npu.gpu].peaks.get(precision)
+        known = known or precision in NARROW  # which decides on the factors of linear layers, too
         if not known and "element" in workload.model_fields_set and workload.element != WIDTHS[precision]:
             message = "npu and workload.element state all that the precision would decide"
             yield Violation(path, message, "none; or no npu.peak, no array, or no workload.element")

@@ -10,7 +10,7 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, mod
 
 from syncline import collective_names, facts
 from syncline.errors import did_you_mean, one_of
-from syncline.fabric.gpus import WIDTHS, Precision
+from syncline.fabric.gpus import Precision, element_bytes, linear_bytes
 from syncline.models import evaluate
 from syncline.models import file as model_files
 from syncline.schema.fields import (
@@ -98,7 +98,8 @@ class ModelWorkload(Section):
     precision: Precision | None = None
     """The data type of kernels, which determines the peak rate of a GPU. By default it follows from the bytes of an
     element: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be chosen explicitly), 8 `fp64`, or the next wider type that the
-    GPU has."""
+    GPU has. `fp8` is the type of products of linear layers only, of their factors and their peak rate: attention, other
+    kernels, weights, gradients, activations and messages are as with `bf16`."""
     kernels: Literal["all", "weighted"] = "all"
     """Which kernels take time: all of them, or only those of operators with weights (convolutions, fully connected and
     recurrent layers, attention, embeddings), as in simulators whose compute model has no others."""
@@ -108,8 +109,13 @@ class ModelWorkload(Section):
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
         if self.precision is not None and "element" not in self.model_fields_set:
-            object.__setattr__(self, "element", WIDTHS[self.precision])
+            object.__setattr__(self, "element", element_bytes(self.precision))
         return self
+
+    @property
+    def linear_element(self) -> int | None:
+        """Bytes of an element of the factors of linear layers' products, if these have a data type of their own."""
+        return linear_bytes(self.precision, self.element)
 
     @property
     def file(self) -> ModelFile:
@@ -137,7 +143,7 @@ def _packaged(name: str, batch: int, sequence: int | None, parameters: tuple[tup
 
 
 class DividedWorkload(Section):
-    """Training of a model with a given batch, which is divided among all NPUs as `parallel` says."""
+    """Training of a model with a given batch, which is divided as `parallel` says among all NPUs that take part."""
 
     model: NamedModelField
     """The model: the name of one that comes with the package, or the path of a model file (docs/models.md), relative to
@@ -156,8 +162,13 @@ class DividedWorkload(Section):
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
         if self.precision is not None and "element" not in self.model_fields_set:
-            object.__setattr__(self, "element", WIDTHS[self.precision])
+            object.__setattr__(self, "element", element_bytes(self.precision))
         return self
+
+    @property
+    def linear_element(self) -> int | None:
+        """Bytes of an element of the factors of linear layers' products, if these have a data type of their own."""
+        return linear_bytes(self.precision, self.element)
 
     @property
     def file(self) -> ModelFile:
@@ -170,6 +181,11 @@ class DividedWorkload(Section):
         return evaluate.evaluate(self.file, 1, self.sequence, self.parameters)
 
 
+GRADIENTS: Final = 9
+"""Where the collective of the gradients of weights stands in a line of a text workload; its bytes follow."""
+ALL_REDUCED: Final = re.compile(r"ALLREDUCE ([0-9]{1,18})", re.ASCII)
+
+
 class TextFile(str):
     """The path of a text workload that has been read."""
 
@@ -177,6 +193,8 @@ class TextFile(str):
     """The kinds of its collectives."""
     is_one_collective: bool = False
     """Whether it has no passes, and is there for the time of a collective (`MICRO`)."""
+    gradient_bytes: int = 0
+    """Bytes of the gradients of weights that an NPU all-reduces in an iteration."""
 
     @classmethod
     def of(cls, path: str, text: str) -> TextFile:
@@ -187,6 +205,9 @@ class TextFile(str):
         file = cls(path)
         file.kinds = tuple(sorted(found)) or ("all-reduce",)
         file.is_one_collective = text.split(maxsplit=1)[:1] == ["MICRO"]
+        if not file.is_one_collective:
+            ends = (" ".join(line.split()[GRADIENTS : GRADIENTS + 2]) for line in text.splitlines())
+            file.gradient_bytes = sum(int(match[1]) for match in map(ALL_REDUCED.fullmatch, ends) if match)
         return file
 
 

@@ -50,6 +50,7 @@ class Alone:
             "workload": CollectiveWorkload.model_validate(
                 {"collective": kind, "size": f"{size}B", "element": f"{element}B"}
             ),
+            "gpus": None,
             "groups": ";".join(",".join(map(str, group)) for group in mesh.groups(*axes)),
             "collective": collective,
             "parallel": Parallel(),

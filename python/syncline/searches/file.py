@@ -77,7 +77,7 @@ class Search:
 
     def available(self, base: Variant) -> int:
         """Bytes that an NPU may use."""
-        return min(size for size in (self.memory, base.experiment.npu.memory) if size is not None)
+        return min(size for size in (self.memory, base.experiment.npu.available) if size is not None)
 
 
 @dataclass(slots=True)
@@ -195,14 +195,14 @@ def _parallel(tree: Mapping) -> Parallel:
 
 
 def _npus(tree: Mapping, label: str, folder: Path) -> int:
-    """The NPUs of the topology: those of a collective on it."""
-    kept = {key: document.copied(node) for key, node in tree.entries.items() if key in ("name", "topology")}
+    """The NPUs that take part: those of a collective among them."""
+    kept = {key: document.copied(node) for key, node in tree.entries.items() if key in ("name", "topology", "gpus")}
     probe = Mapping(kept, tree.origin)
     origin = tree.entries["workload"].origin
     probe.entries["workload"] = Mapping(
         {"collective": Scalar("all-reduce", origin), "size": Scalar("1MiB", origin)}, origin
     )
-    return load.load(probe, label, folder).variants[0].experiment.topology.npus
+    return load.load(probe, label, folder).variants[0].experiment.taking_part
 
 
 def _axes(reading: _Reading) -> dict[str, Values]:

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations, product
-from math import isqrt
 from typing import Any, Final
 
 from syncline.errors import InputError
@@ -20,6 +19,7 @@ from syncline.schema.section import Violation
 from syncline.searches.file import WAYS, WORDS, Search
 from syncline.strategies import memory, training
 from syncline.strategies.costs import Costs
+from syncline.strategies.fit import divisors
 from syncline.strategies.memory import Memory
 from syncline.strategies.setting import Setting
 from syncline.strategies.training import Request
@@ -54,8 +54,8 @@ class Candidate:
 
     @property
     def npus(self) -> int:
-        """NPUs of its topology."""
-        return self.base.experiment.topology.npus
+        """NPUs that train."""
+        return self.base.experiment.taking_part
 
     @property
     def name(self) -> str:
@@ -151,12 +151,6 @@ def candidates(search: Search) -> Space:
         raise InputError([variant.problem(broken.path, message, broken.accepted)])
     reason = illegal.most_common(1)[0][0] if illegal else ""
     return Space(list(found.values()), combinations, illegal.total(), reason)
-
-
-def divisors(number: int) -> list[int]:
-    """All divisors, the smallest first."""
-    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
-    return sorted({*small, *(number // n for n in small)})
 
 
 def _axes(search: Search, request: Request) -> dict[str, list[Any]]:

@@ -20,6 +20,8 @@ class Costs:
     """Demands of operators with elements of so many bytes, and the table of costs that nodes name rows of."""
 
     element: int
+    linear: int | None = None
+    """Bytes of an element of the factors of linear layers' products, if these are in a narrower data type."""
     rows: list[Kernels] = field(default_factory=list)
     _once: dict[tuple[object, ...], Any] = field(default_factory=dict)
     _known: dict[tuple[str, tuple[tuple[str, int], ...]], Demand] = field(default_factory=dict)
@@ -29,7 +31,7 @@ class Costs:
         """What an operator asks of an NPU."""
         key = (operator.kind, tuple(sorted(operator.sizes.items())))
         if key not in self._known:
-            (self._known[key],) = demands.of([operator], self.element)
+            (self._known[key],) = demands.of([operator], self.element, linear_bytes=self.linear)
         return self._known[key]
 
     def once(self, what: str, layer: Layer, work: Callable[[], T], *more: object) -> T:

@@ -18,6 +18,8 @@ VARIED: Final = ("tensor", "pipeline", "data", "zero", "recompute")
 
 
 ZERO_STAGES: Final = 4
+MOST_TENSOR: Final = 8
+"""NPUs of a server, among which NVLink divides layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +46,49 @@ class Candidate:
 
 def candidates(request: Request) -> Iterator[Candidate]:
     """All divisions that are legal, by tensor, pipeline, recomputation and ZeRO, the least divided first."""
-    small = [number for number in range(1, isqrt(request.npus) + 1) if request.npus % number == 0]
-    ways = sorted({*small, *(request.npus // number for number in small)})
+    ways = divisors(request.npus)
     recomputed = get_args(Parallel.model_fields["recompute"].annotation)
     for tensor, pipeline, recompute, zero in product(ways, ways, recomputed, range(ZERO_STAGES)):
-        changed = _changed(request, tensor=tensor, pipeline=pipeline, recompute=recompute, zero=zero)
-        if any(True for _ in changed.violations()):
-            continue
-        setting = changed.setting()
-        needed = max(memory.of(setting), key=lambda of_stage: of_stage.total)
-        yield Candidate(setting.parallel, needed, setting.micros)
+        found = _candidate(_changed(request, tensor=tensor, pipeline=pipeline, recompute=recompute, zero=zero))
+        if found is not None:
+            yield found
+
+
+def first_that_fits(request: Request, available: int) -> Candidate | None:
+    """The first division that fits into so many bytes, divided at least as far as it is asked for. What costs least
+    communication is tried first: stages of ZeRO, then tensor parallelism within a server, then computing activations
+    again, then a pipeline.
+    """
+    given = request.parallel
+    ways = divisors(request.npus)
+    tensors = [size for size in ways if given.tensor <= size <= max(given.tensor, MOST_TENSOR)]
+    recomputed = [given.recompute, *(["full"] if given.recompute != "full" else [])]
+    pipelines = [size for size in ways if size >= given.pipeline]
+    for pipeline, recompute, tensor, zero in product(pipelines, recomputed, tensors, range(given.zero, ZERO_STAGES)):
+        found = _candidate(_changed(request, tensor=tensor, pipeline=pipeline, recompute=recompute, zero=zero))
+        if found is not None and found.needed.total <= available:
+            return found
+    return None
+
+
+def changes(request: Request, found: Candidate) -> str:
+    """What a candidate has in place of what is asked for, as keys of `parallel` in YAML; `data` follows from others."""
+    values = {name: getattr(found.parallel, name) for name in VARIED if name != "data"}
+    return ", ".join(f"{name}: {value}" for name, value in values.items() if value != getattr(request.parallel, name))
+
+
+def divisors(number: int) -> list[int]:
+    """All divisors, the smallest first."""
+    small = [divisor for divisor in range(1, isqrt(number) + 1) if number % divisor == 0]
+    return sorted({*small, *(number // divisor for divisor in small)})
+
+
+def _candidate(request: Request) -> Candidate | None:
+    """The candidate that a request is, if it is legal."""
+    if any(True for _ in request.violations()):
+        return None
+    setting = request.setting()
+    return Candidate(setting.parallel, max(memory.of(setting), key=lambda of_stage: of_stage.total), setting.micros)
 
 
 def _changed(request: Request, **values: Any) -> Request:

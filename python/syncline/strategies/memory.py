@@ -30,7 +30,7 @@ class Memory:
     """Weights, all versions of them that are kept."""
     gradients: int
     optimiser: int
-    """States of the optimiser: copies of weights, and moments."""
+    """States of the optimiser: copies of weights, and moments. None where weights are not updated."""
     activations: int
     """Those of all micro-batches in flight, and of a layer that is computed again."""
     exchange: int
@@ -80,7 +80,7 @@ def _of_stage(setting: Setting, stage: int, pieces: Sequence[tuple[Layer, ...]])
     together = sum(every, Weights())
     order = schedules.turns(parallel.schedule, stage, parallel.pipeline, setting.micros, parallel.virtual)
     share = max(shares(parallel)) if parallel.expert_loads else 1.0
-    sizes = (setting.element, setting.gradient, parallel.optimiser.states)
+    sizes = (setting.element, setting.gradient, parallel.optimiser.states if setting.costs_update else 0)
     # The parts of a sharded parameter server are updated each in one place only, as with ZeRO 1.
     zero = 1 if parallel.parameter_server == "sharded" else parallel.zero
     weight = gradient = state = 0

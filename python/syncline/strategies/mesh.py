@@ -28,10 +28,20 @@ class Mesh:
     """The dimensions of each axis, the one along which its ranks run fastest first."""
     is_product: bool = False
     """Whether the NPUs are those of a product topology, whose rings communicators may use."""
+    numbers: tuple[int, ...] | None = None
+    """The number of the NPU at each place of the grid, where these are some of a machine's; by default they are
+    numbered from 0 on."""
 
     @classmethod
-    def of(cls, parallel: Parallel, npus: int, sizes: Sequence[int] | None = None) -> Mesh:
-        """The grid of an experiment; `sizes` are those of a product topology, to which `parallel.on` refers.
+    def of(
+        cls,
+        parallel: Parallel,
+        npus: int,
+        sizes: Sequence[int] | None = None,
+        numbers: tuple[int, ...] | None = None,
+    ) -> Mesh:
+        """The grid of an experiment on so many NPUs, or on those with these numbers; `sizes` are those of a product
+        topology, to which `parallel.on` refers.
 
         The ways have to multiply to the NPUs (`strategies.checks`).
         """
@@ -52,7 +62,7 @@ class Mesh:
         kept = [axis for axis in order if size[axis] > 1]
         places = {axis: (number,) for number, axis in enumerate(kept)}
         dims = tuple((axis, size[axis]) for axis in kept) or (("data", 1),)
-        return cls(dims, tuple((axis, places.get(axis, ())) for axis in GRID_AXES), sizes is not None)
+        return cls(dims, tuple((axis, places.get(axis, ())) for axis in GRID_AXES), sizes is not None, numbers)
 
     @cached_property
     def _along(self) -> Mapping[str, tuple[int, ...]]:
@@ -97,13 +107,17 @@ class Mesh:
         dims = [dim for axis in places for dim in self._along[axis]]
         rest = [dim for dim in range(len(self.dims)) if dim not in dims]
         start = sum(self._offsets(self._along[axis])[place] for axis, place in places.items())
-        return sorted(start + offset for offset in self._offsets(rest))
+        return sorted(self._npu(start + offset) for offset in self._offsets(rest))
+
+    def _npu(self, place: int) -> int:
+        """The number of the NPU at a place of the grid."""
+        return place if self.numbers is None else self.numbers[place]
 
     def groups(self, *axes: str) -> list[list[int]]:
         """The NPUs of each communicator along some axes, by rank."""
         dims = self.dims_of(axes)
         rest = [dim for dim in range(len(self.dims)) if dim not in dims]
-        return [[origin + offset for offset in self._offsets(dims)] for origin in self._offsets(rest)]
+        return [[self._npu(origin + offset) for offset in self._offsets(dims)] for origin in self._offsets(rest)]
 
     def ends(self) -> list[list[int]]:
         """The NPUs of the first and the last stage that hold the same, in pairs."""

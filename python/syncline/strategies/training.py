@@ -1,4 +1,4 @@
-"""Between an experiment and its division: what is wrong with it, its memory, and its graphs."""
+"""Between an experiment and its division: what is wrong with it, and its graphs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import ValidationError
 
 from syncline.errors import InputError, one_of
+from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric
 from syncline.models.evaluate import ParameterError, evaluate
 from syncline.models.model import Layer, Model, Operator
@@ -17,7 +18,7 @@ from syncline.quantities import SIZE
 from syncline.schema.parallel import FamilyName, Parallel
 from syncline.schema.section import Violation
 from syncline.schema.workloads import DividedWorkload, Training
-from syncline.strategies import build, checks, memory
+from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
@@ -36,20 +37,32 @@ class Request:
     parallel: Parallel
     training: Training
     npus: int
+    """How many train."""
     sizes: tuple[int, ...] | None
     """Those of a product topology."""
+    numbers: tuple[int, ...] | None = None
+    """The numbers of those that train, if that is not the whole machine."""
 
     @classmethod
-    def of(cls, workload: DividedWorkload, parallel: Parallel, training: Training, fabric: Fabric) -> Request:
-        """Of the sections of an experiment."""
+    def of(
+        cls,
+        workload: DividedWorkload,
+        parallel: Parallel,
+        training: Training,
+        fabric: Fabric,
+        members: Members | None = None,
+    ) -> Request:
+        """Of the sections of an experiment; `members` are the NPUs that take part, all in one group."""
         sizes = tuple(dim.size for dim in fabric.dims) if isinstance(fabric, Topology) else None
-        return cls(workload, parallel, training, fabric.npus, sizes)
+        if members is None:
+            return cls(workload, parallel, training, fabric.npus, sizes)
+        return cls(workload, parallel, training, len(members[0]), sizes, tuple(members[0]))
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
         sections = (section.model_dump_json() for section in (self.workload, self.parallel, self.training))
-        return (*sections, self.workload.file.content, self.npus, self.sizes)
+        return (*sections, self.workload.file.content, self.npus, self.sizes, self.numbers)
 
     def model(self, samples: int) -> Model:
         """The model, evaluated for a micro-batch of so many samples. Raises as `models.evaluate`."""
@@ -70,8 +83,8 @@ class Request:
         return Setting(
             model=self.model(parallel.micro_batch),
             parallel=parallel,
-            mesh=Mesh.of(parallel, self.npus, self.sizes),
-            costs=Costs(workload.element),
+            mesh=Mesh.of(parallel, self.npus, self.sizes, self.numbers),
+            costs=Costs(workload.element, workload.linear_element),
             micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
             bucket=training.bucket,
             first_bucket=training.first_bucket,
@@ -137,27 +150,14 @@ def in_gb(size: int) -> str:
 
 def of(experiment: Experiment) -> Request:
     """The request of an experiment whose workload is one."""
-    assert isinstance(experiment.workload, DividedWorkload)
-    return Request.of(experiment.workload, experiment.parallel, experiment.training, experiment.topology)
+    workload, fabric = experiment.workload, experiment.topology
+    assert isinstance(workload, DividedWorkload)
+    return Request.of(workload, experiment.parallel, experiment.training, fabric, experiment.members)
 
 
 def divided(experiment: Experiment) -> Divided:
     """The graphs of an experiment."""
     return _divided(_Keyed(of(experiment)))
-
-
-def too_large(experiment: Experiment) -> Violation | None:
-    """What to say of a training whose stages do not fit into the memory of NPUs, if that is known."""
-    available = experiment.npu.memory
-    if available is None or not isinstance(experiment.workload, DividedWorkload):
-        return None
-    needed = max(memory.of(of(experiment).setting()), key=lambda of_stage: of_stage.total)
-    if needed.total <= available:
-        return None
-    terms = ", ".join(f"{name} {in_gb(size)}" for name, size in needed.terms().items() if size)
-    message = f"an NPU of stage {needed.stage} needs {in_gb(needed.total)}: {terms}"
-    accepted = f"a division that fits into {in_gb(available)} (npu.memory): syncline fit lists them"
-    return Violation(("parallel",), message, accepted)
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,9 @@ pub struct ComputeSpec {
     /// What passes before each kernel begins.
     #[serde(default)]
     pub launch_ps: u64,
+    /// What computes products whose factors are in the narrow data type of linear layers; as all others if left out.
+    #[serde(default)]
+    pub narrow: Option<Box<ComputeSpec>>,
 }
 
 /// What says how long a kernel takes.

@@ -212,6 +212,9 @@ pub enum WorkloadSpec {
         layers: Vec<LayerSpec>,
         /// Bytes of an activation, weight or gradient element.
         element_bytes: u32,
+        /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
+        #[serde(default)]
+        linear_bytes: Option<u32>,
         /// Which kernels cost time.
         kernels: Counted,
     },
@@ -221,6 +224,9 @@ pub enum WorkloadSpec {
         model: RecommenderSpec,
         /// Bytes of an activation, weight or gradient element.
         element_bytes: u32,
+        /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
+        #[serde(default)]
+        linear_bytes: Option<u32>,
         /// Which kernels cost time.
         kernels: Counted,
     },

@@ -52,7 +52,8 @@ impl Sparsity {
         let index = u64::try_from(index_bits.div_ceil(8)).unwrap_or(u64::MAX);
         let left = values.saturating_add(index);
         let gemm = Gemm { m, k: terms, n, count, operands: [first, left] };
-        Demand::of_gemm(gemm, demand.bytes.saturating_sub(second).saturating_add(left))
+        let bytes = demand.bytes.saturating_sub(second).saturating_add(left);
+        Demand { narrow: demand.narrow, ..Demand::of_gemm(gemm, bytes) }
     }
 }
 

@@ -21,7 +21,7 @@ pub mod layers;
 pub mod request;
 
 use crate::layer::Demand;
-use crate::operators::{Counted, Operator};
+use crate::operators::{Counted, ELEMENT_BYTES, Operator};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use syncline_core::Refusal;
@@ -107,6 +107,44 @@ pub struct Described {
     pub output_elements: u64,
 }
 
+/// Widths of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Widths {
+    /// Bytes of an element of activations, weights and gradients.
+    pub element_bytes: u32,
+    /// Bytes of an element of the factors of linear layers' products, if these are in a narrower data type (FP8).
+    pub linear_bytes: Option<u32>,
+}
+
+/// Kinds of operators that are linear layers, whose products training in FP8 computes in FP8.
+const LINEAR: [&str; 2] = ["linear", "experts"];
+
+impl Widths {
+    /// Elements of so many bytes everywhere.
+    pub const fn of(element_bytes: u32) -> Widths {
+        Widths { element_bytes, linear_bytes: None }
+    }
+
+    /// Refuses widths that no data type has, and factors of linear layers that are wider than other elements.
+    ///
+    /// # Errors
+    /// A [`Refusal`] of `element_bytes` or `linear_bytes`.
+    pub fn checked(self) -> Result<Widths, Refusal> {
+        let refuse = |field: &str, bytes: u32, accepted: &[u32]| {
+            let refusal = Refusal::of(field, format!("elements of {bytes} bytes"));
+            Err(refusal.accepting(format!("{accepted:?}")))
+        };
+        if !ELEMENT_BYTES.contains(&self.element_bytes) {
+            return refuse("element_bytes", self.element_bytes, &ELEMENT_BYTES);
+        }
+        let narrower: Vec<u32> = ELEMENT_BYTES.into_iter().filter(|&bytes| bytes <= self.element_bytes).collect();
+        match self.linear_bytes {
+            Some(bytes) if !narrower.contains(&bytes) => refuse("linear_bytes", bytes, &narrower),
+            _ => Ok(self),
+        }
+    }
+}
+
 /// The kernels of an operator by pass, in the order in which they run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passes {
@@ -136,6 +174,20 @@ impl Described {
 }
 
 impl OperatorSpec {
+    /// The operator of elements of these widths.
+    ///
+    /// # Errors
+    /// As [`OperatorSpec::described`].
+    pub fn described_in(&self, widths: Widths) -> Result<Described, Refusal> {
+        let described = self.described(widths.element_bytes)?;
+        match widths.linear_bytes {
+            Some(bytes) if LINEAR.contains(&self.kind.as_str()) => {
+                Ok(described.with_narrow_factors(widths.element_bytes, bytes))
+            }
+            _ => Ok(described),
+        }
+    }
+
     /// The operator of elements of so many bytes.
     ///
     /// # Errors
@@ -182,6 +234,16 @@ impl OperatorSpec {
 }
 
 impl Described {
+    /// The same with the factors of its products narrower ([`Demand::with_narrow_factors`]).
+    fn with_narrow_factors(mut self, wide: u32, narrow: u32) -> Described {
+        for (operator, _) in &mut self.parts {
+            for kernels in [&mut operator.forward, &mut operator.weight_grad, &mut operator.input_grad] {
+                kernels.iter_mut().for_each(|kernel| *kernel = kernel.with_narrow_factors(wide, narrow));
+            }
+        }
+        self
+    }
+
     /// Whether a number is beyond 64 bits; sums saturate.
     fn is_beyond_64_bits(&self) -> bool {
         let Passes { forward, weight_grad, input_grad } = self.passes(Counted::All);

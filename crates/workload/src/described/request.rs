@@ -1,8 +1,8 @@
 //! The question what operators ask of an NPU, and the answer, as JSON.
 
-use super::{OperatorSpec, Passes};
+use super::{OperatorSpec, Passes, Widths};
 use crate::layer::{Demand, Gemm};
-use crate::operators::{Counted, ELEMENT_BYTES};
+use crate::operators::Counted;
 use serde::{Deserialize, Serialize};
 use syncline_core::Refusal;
 
@@ -14,6 +14,9 @@ struct Request {
     operators: Vec<OperatorSpec>,
     /// Bytes of an element of activations, weights and gradients.
     element_bytes: u32,
+    /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
+    #[serde(default)]
+    linear_bytes: Option<u32>,
     /// Which kernels cost time.
     #[serde(default)]
     counted: Counted,
@@ -46,6 +49,9 @@ pub struct KernelSpec {
     /// Its matrix products, if that is what it does.
     #[serde(default)]
     pub gemm: Option<GemmSpec>,
+    /// Whether the factors of its products are in the narrow data type of linear layers.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub narrow: bool,
 }
 
 /// The shape of matrix products: `count` of them, each `m x k` times `k x n`.
@@ -67,14 +73,14 @@ pub struct GemmSpec {
 impl From<Demand> for KernelSpec {
     fn from(demand: Demand) -> KernelSpec {
         let gemm = |Gemm { m, k, n, count, operands }: Gemm| GemmSpec { m, k, n, count, operands };
-        KernelSpec { flops: demand.flops, bytes: demand.bytes, gemm: demand.gemm.map(gemm) }
+        KernelSpec { flops: demand.flops, bytes: demand.bytes, gemm: demand.gemm.map(gemm), narrow: demand.narrow }
     }
 }
 
 impl From<KernelSpec> for Demand {
     fn from(kernel: KernelSpec) -> Demand {
         let gemm = |GemmSpec { m, k, n, count, operands }: GemmSpec| Gemm { m, k, n, count, operands };
-        Demand { flops: kernel.flops, bytes: kernel.bytes, gemm: kernel.gemm.map(gemm) }
+        Demand { flops: kernel.flops, bytes: kernel.bytes, gemm: kernel.gemm.map(gemm), narrow: kernel.narrow }
     }
 }
 
@@ -85,16 +91,12 @@ impl From<KernelSpec> for Demand {
 /// number of the operator.
 pub fn answer(request: &str) -> Result<String, Refusal> {
     let request: Request = serde_json::from_str(request).map_err(|e| Refusal::of("", e.to_string()))?;
-    let element_bytes = request.element_bytes;
-    if !ELEMENT_BYTES.contains(&element_bytes) {
-        let refusal = Refusal::of("element_bytes", format!("elements of {element_bytes} bytes"));
-        return Err(refusal.accepting(format!("{ELEMENT_BYTES:?}")));
-    }
+    let widths = Widths { element_bytes: request.element_bytes, linear_bytes: request.linear_bytes }.checked()?;
     let kernels = |demands: Vec<Demand>| demands.into_iter().map(KernelSpec::from).collect();
     let mut answers = Vec::with_capacity(request.operators.len());
     for (number, operator) in request.operators.iter().enumerate() {
         let described =
-            operator.described(element_bytes).map_err(|refusal| refusal.within(&format!("operators.{number}")))?;
+            operator.described_in(widths).map_err(|refusal| refusal.within(&format!("operators.{number}")))?;
         let Passes { forward, weight_grad, input_grad } = described.passes(request.counted);
         answers.push(Answer {
             params: described.params(),

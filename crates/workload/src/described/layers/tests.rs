@@ -2,7 +2,7 @@
 
 use super::*;
 
-const FP16: Counting = Counting { element_bytes: 2, counted: Counted::All };
+const FP16: Counting = Counting { widths: Widths::of(2), counted: Counted::All };
 
 fn operator(kind: &str, sizes: &[(&str, u64)]) -> OperatorSpec {
     let sizes = sizes.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
@@ -107,7 +107,7 @@ fn a_residual_block_by_hand() {
 /// Layers of VGG-16.
 #[test]
 fn layers_without_norms_by_hand() {
-    let fp32 = Counting { element_bytes: 4, ..FP16 };
+    let fp32 = Counting { widths: Widths::of(4), ..FP16 };
     let (x, y) = (4 * 128 * 112 * 112, 4 * 128 * 56 * 56); // an activation of the second block, and its pool's
     let weights = 4 * 128 * 128 * 9;
     let conv2_2 = [
@@ -213,4 +213,53 @@ fn a_recommender_without_mlps_is_refused() {
     let wrong = vec![layer("top.0", &[operator("linear", &[("rows", 0)])])];
     let named = refusal(RecommenderSpec { top: wrong, ..tables() });
     assert!(named.starts_with("top.0.operators.0.sizes.rows: rows is 0"), "{named}");
+}
+
+#[test]
+fn only_the_products_of_linear_layers_are_narrow() {
+    let of = |linear_bytes: Option<u32>| {
+        let widths = Widths { element_bytes: 2, linear_bytes };
+        let layer = LayerSpec {
+            name: "block".into(),
+            operators: vec![
+                operator("linear", &[("rows", 8), ("inputs", 4), ("outputs", 16)]),
+                operator(
+                    "attention",
+                    &[("sequences", 1), ("heads", 2), ("queries", 4), ("head_size", 8), ("fused", 1)],
+                ),
+                operator("router", &[("rows", 8), ("features", 4), ("experts", 2)]),
+                operator("experts", &[("experts", 2), ("rows", 8), ("inputs", 4), ("outputs", 3)]),
+            ],
+            shared: 0,
+        };
+        layer.layer(false, Counting { widths, counted: Counted::All }).unwrap()
+    };
+    let (wide, narrow) = (of(None), of(Some(1)));
+    assert_eq!((wide.params, wide.gradient, &wide.update), (narrow.params, narrow.gradient, &narrow.update));
+    let kernels = |cost: &Cost| match cost {
+        Cost::Kernels(kernels) => kernels.clone(),
+        Cost::Measured(_) => unreachable!("operators are computed"),
+    };
+    let mut saved = Vec::new();
+    for (before, after) in [(&wide.forward, &narrow.forward), (&wide.weight_grad, &narrow.weight_grad)] {
+        for (before, after) in kernels(before).into_iter().zip(kernels(after)) {
+            assert_eq!((before.flops, before.narrow), (after.flops, false));
+            if after.narrow {
+                saved.push(before.bytes - after.bytes);
+            } else {
+                assert_eq!(before, after);
+            }
+        }
+    }
+    // Forward, 8 x 4 inputs and 4 x 16 weights, and of experts as many inputs and 2 x 4 x 3 weights; behind, gradients of
+    // experts: 8 x 4 and 8 x 3 of their weights, 8 x 3 and 24 of their inputs; and 8 x 4 and 8 x 16 of the weights.
+    assert_eq!(saved, [96, 56, 56, 48, 160]);
+}
+
+#[test]
+fn narrow_factors_are_refused_that_are_none() {
+    let refused =
+        |element_bytes, linear_bytes| Widths { element_bytes, linear_bytes }.checked().unwrap_err().to_string();
+    assert_eq!(refused(3, None), "element_bytes: elements of 3 bytes; accepted: [1, 2, 4, 8]");
+    assert_eq!(refused(2, Some(4)), "linear_bytes: elements of 4 bytes; accepted: [1, 2]");
 }
