@@ -955,8 +955,8 @@ class Training(TypedDict, total=False):
     to the end of their collective.
     """
     update: bool
-    """Whether weight updates cost compute time: those of stochastic gradient descent with momentum, or of the
-    optimiser in `parallel` for a model with `workload.global_batch`.
+    """Whether weight updates cost compute time, and states of an optimiser memory: those of stochastic gradient
+    descent with momentum, or of the optimiser in `parallel` for a model with `workload.global_batch`.
     """
     background_embedding: bool
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background:

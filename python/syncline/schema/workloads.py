@@ -411,8 +411,8 @@ class Training(Section):
     `workload.global_batch` are run to their last node, and text workloads with `MICRO`, which have no passes, to the
     end of their collective."""
     update: bool = True
-    """Whether weight updates cost compute time: those of stochastic gradient descent with momentum, or of the optimiser
-    in `parallel` for a model with `workload.global_batch`."""
+    """Whether weight updates cost compute time, and states of an optimiser memory: those of stochastic gradient descent
+    with momentum, or of the optimiser in `parallel` for a model with `workload.global_batch`."""
     background_embedding: bool = False
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background: beside
     the training loop, on resources that are taken from compute."""

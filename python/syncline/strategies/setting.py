@@ -29,7 +29,7 @@ class Setting:
     overlap: bool = True
     """Whether gradients and weights are exchanged beside compute."""
     costs_update: bool = True
-    """Whether updates take time."""
+    """Whether weights are updated, which takes time, and needs states of the optimiser."""
 
     @property
     def element(self) -> int:
