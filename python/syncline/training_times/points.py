@@ -85,6 +85,8 @@ def experiment(point: Point, constants: Constants = Constants()) -> dict[str, An
     found: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
     found["name"] = "point"
     found["topology"] = _topology(point, found["topology"])
+    if point.gpus < GPUS_PER_SERVER:
+        found["gpus"] = f"0-{point.gpus - 1}"
     multiple = 128 * point.tensor
     found["workload"]["parameters"] |= {
         "hidden": point.hidden,
@@ -107,11 +109,9 @@ def experiment(point: Point, constants: Constants = Constants()) -> dict[str, An
 
 
 def _topology(point: Point, server: str) -> str:
-    efficiency = server[server.index("efficiency=") : -1]
     if point.servers > 1:
+        efficiency = server[server.index("efficiency=") : -1]
         return f"dgx-a100(nodes={point.servers}, nic_rate={NIC_RATES[point.table]}, {efficiency})"
-    if point.gpus < GPUS_PER_SERVER:  # the same links, without the GPUs that take no part
-        return f"Switch({point.gpus}, rate=300GB/s, latency=300ns, {efficiency})"
     return server
 
 
