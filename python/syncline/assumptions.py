@@ -225,10 +225,10 @@ def _meant(variant: Variant) -> Iterator[str]:
     if variant.tuning is not None:
         yield f"collective.slice = {variant.tuning.slice_bytes}B (miad: {variant.tuning.because})"
     if collective.has_direct_exchanges and EXCHANGE in programs.kinds(experiment):
-        yield (
-            f"collective.algorithms.{EXCHANGE} = direct (default: through switches, NPUs that relay for others "
-            "only load the same links more often)"
-        )
+        why = "through switches, NPUs that relay for others only load the same links more often"
+        if experiment.endpoint.is_priced:
+            why = "NCCL sends every part to its rank at once"
+        yield f"collective.algorithms.{EXCHANGE} = direct (default: {why})"
     if experiment.lanes != collective.lanes:
         yield f"collective.lanes = {experiment.lanes} ({collective.algorithm})"
     if isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED and workload.root is None:

@@ -24,12 +24,14 @@ GLIMPSE: Final = 500_000
 
 
 def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
-    """The engine's description of an experiment: of what acts in it."""
+    """The engine's description of an experiment: of what acts in it. Raises [`DemandError`] or `_core.SpecError` where
+    what is to be found out cannot be, which is then said of the experiment.
+    """
     return described(effective(experiment), astra_text)
 
 
 def described(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
-    """The engine's description of all that an experiment says."""
+    """The engine's description of all that an experiment says. Raises as [`specification`]."""
     return _completed(experiment, incomplete(experiment, astra_text))[0]
 
 
@@ -43,10 +45,12 @@ def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
     specified = incomplete(experiment, variant.astra_text)
     if not any(in_flight.MARK in section for section in demand.sections(specified)):
         return []
+    from syncline import _core
+
     try:
         return _completed(experiment, specified)[1]
-    except demand.DemandError:
-        return []
+    except (demand.DemandError, _core.SpecError):
+        return []  # which the run is refused for
 
 
 def slow_links(variant: Variant) -> list[str]:
@@ -93,17 +97,14 @@ def _completed(
         return specified, found
     from syncline import _core
 
-    try:
-        if packs:
-            specified = planned.completed(experiment, specified, _core.asked)
-        if prices:
-            from syncline.software import pricing
+    if packs:
+        specified = planned.completed(experiment, specified, _core.asked)
+    glimpse = _Glimpse(_core.attempt) if experiment.topology.npus <= in_flight.MOST_NPUS else None
+    found = list(in_flight.completed(specified, usual, _core.asked, glimpse))
+    if prices:
+        from syncline.software import pricing
 
-            specified = pricing.completed(experiment, specified, _core.asked, _time)
-        glimpse = _Glimpse(_core.attempt) if experiment.topology.npus <= in_flight.MOST_NPUS else None
-        found = list(in_flight.completed(specified, usual, _core.asked, glimpse))
-    except _core.SpecError:
-        pass  # which the run will be refused for, whatever is missing
+        specified = pricing.completed(experiment, specified, _core.asked, _time)
     return specified, found
 
 
@@ -130,4 +131,7 @@ def _time(request: str) -> int:
     """Picoseconds that a described run takes."""
     from syncline import _core
 
-    return Attempt(**json.loads(_core.attempt(request, NO_LIMIT, NO_LIMIT, cancelling.monitor(None)))).time_ps
+    try:
+        return Attempt(**json.loads(_core.attempt(request, NO_LIMIT, NO_LIMIT, cancelling.monitor(None)))).time_ps
+    except BaseException as error:
+        raise binding.defect(error, request) from None

@@ -28,6 +28,8 @@ class DemandError(InputError):
 class Asked:
     """What communicators that are alike are asked for."""
 
+    family: int
+    """The number of their family, as `overrides` of the engine's description name it."""
     members: tuple[tuple[int, ...], ...]
     """NPUs of each communicator by rank."""
     collectives: tuple[tuple[str, int, int], ...]
@@ -45,29 +47,33 @@ def sections(specified: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield family["collectives"]
     for job in specified["job"].get("jobs", ()):
         yield job["collectives"]
+    for own in specified.get("overrides", ()):
+        yield own["collectives"]
 
 
 def parts(specified: dict[str, Any], ask: Ask) -> Iterator[tuple[Asked, dict[str, Any]]]:
     """What communicators are asked for, and the part of the description that says how."""
-    jobs = {tuple(job["npus"]): job["collectives"] for job in specified["job"].get("jobs", ())}
+    own = {(own["family"], npu): own["collectives"] for own in specified.get("overrides", ()) for npu in own["first"]}
+    jobs = {npu: job["collectives"] for job in specified["job"].get("jobs", ()) for npu in job["npus"]}
     families = specified.get("families", ())
-    for number, part in _answer(json.dumps(specified), ask):
-        if jobs:
-            section = jobs.get(part.members[0])
+    for part in _answer(json.dumps(specified), ask):
+        first = part.members[0][0]
+        if (part.family, first) in own:
+            yield part, own[part.family, first]
+        elif jobs:
+            yield part, jobs[first]
         else:
-            section = families[number]["collectives"] if families else specified["collectives"]
-        if section is not None:
-            yield part, section
+            yield part, families[part.family]["collectives"] if families else specified["collectives"]
 
 
 @lru_cache(KEPT)
-def _answer(request: str, ask: Ask) -> tuple[tuple[int, Asked], ...]:
-    answer = json.loads(ask(request))
-    return tuple((part["family"], _asked(part)) for part in answer)
+def _answer(request: str, ask: Ask) -> tuple[Asked, ...]:
+    return tuple(map(_asked, json.loads(ask(request))))
 
 
 def _asked(part: dict[str, Any]) -> Asked:
     return Asked(
+        family=part["family"],
         members=tuple(map(tuple, part["members"])),
         collectives=tuple(map(tuple, part["collectives"])),
         counts=tuple(part["counts"]),

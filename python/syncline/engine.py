@@ -82,8 +82,8 @@ def preview(variant: Variant, *, suggest: bool = False) -> Preview:
     binding.require()
     from syncline import _core
 
-    request = _request(variant)
-    with _looked_at(variant, request, suggest=suggest):
+    request = _request(variant, suggest=suggest)
+    with _explained(variant, request, suggest=suggest):
         return Preview(**json.loads(_core.check(request)))
 
 
@@ -92,23 +92,10 @@ def prepare(variant: Variant, *, steady: bool = False) -> tuple[Preview, Prepare
     binding.require()
     from syncline import _core
 
-    request = _request(variant, steady=steady)
-    with _looked_at(variant, request, suggest=True):
+    request = _request(variant, steady=steady, suggest=True)
+    with _explained(variant, request, suggest=True):
         simulation = _core.Prepared(request)
         return Preview(**json.loads(simulation.preview())), Prepared(request, simulation)
-
-
-@contextmanager
-def _looked_at(variant: Variant, request: str, *, suggest: bool) -> Iterator[None]:
-    """Raises what the engine raises when it looks at a variant, in words of the file."""
-    from syncline import _core
-
-    try:
-        yield
-    except _core.SpecError as error:
-        raise InputError(_problems(variant, error, suggest=suggest)) from None
-    except BaseException as error:
-        raise binding.defect(error, request) from None
 
 
 def check(variants: Sequence[Variant]) -> list[Preview]:
@@ -269,14 +256,16 @@ def attempt(
 
 
 @contextmanager
-def _explained(variant: Variant, request: str) -> Iterator[None]:
-    """Raises what the engine raises, in words of the file."""
+def _explained(variant: Variant, request: str, *, suggest: bool = False) -> Iterator[None]:
+    """Raises what the engine raises, in words of the file; with `suggest`, with the algorithms that fit in place of one
+    that does not.
+    """
     from syncline import _core
 
     try:
         yield
     except _core.SpecError as error:
-        raise InputError(_problems(variant, error)) from None
+        raise InputError(_problems(variant, error, suggest=suggest)) from None
     except _core.SimulationError as error:
         raise SimulationFailedError(str(error)) from None
     except _core.CancelledError:
@@ -285,13 +274,16 @@ def _explained(variant: Variant, request: str) -> Iterator[None]:
         raise binding.defect(error, request) from None
 
 
-def _request(variant: Variant, *, steady: bool = False) -> str:
-    """What the engine is asked to simulate, and how much memory it may take."""
+def _request(variant: Variant, *, steady: bool = False, suggest: bool = False) -> str:
+    """What the engine is asked to simulate, and how much memory it may take. Raises what it takes the engine to find
+    that out as [`_explained`] does.
+    """
     too_large = [*capacity.violations(variant.experiment)]
     if too_large:
         raise InputError(variant.problem(each.path, each.message, each.accepted) for each in too_large)
     try:
-        specified = completing.specification(variant.experiment, variant.astra_text)
+        with _explained(variant, "", suggest=suggest):
+            specified = completing.specification(variant.experiment, variant.astra_text)
     except demand.DemandError as error:
         raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
     specified["output"]["steady"] = steady and not isinstance(variant.experiment.workload, JobsWorkload)
@@ -328,7 +320,7 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
         try:
             asked = completing.specification(changed, variant.astra_text)
             _core.check(json.dumps(asked | {"memory_limit_bytes": min(LOOK_BYTES, memory.limit(variant.memory_limit))}))
-        except (_core.SpecError, planned.TreesError):
+        except (_core.SpecError, demand.DemandError):
             return False
         return True
 

@@ -29,6 +29,8 @@ class Preview:
     messages: int
     """Messages of all simulated NPUs."""
     bytes: int
+    payload_bytes: int
+    """Payload of the job in the messages of all NPUs of the machine."""
     message_hops: int
     """Messages times the links that they cross."""
     packets: int

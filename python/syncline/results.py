@@ -328,8 +328,11 @@ def network(experiment: Experiment, result: Result) -> Document:
     totals = summary["network"]
     elsewhere = summary["endpoint"]["transit_bytes"] + summary["endpoint"]["sent_by_switches_bytes"]
     # What is under way when a run stops has been handed over, but NPUs have not sent all of it.
-    sent = totals["delivered_bytes" if experiment.tail == "stop" else "injected_bytes"]
-    per_npu = _per_npu(max(0, sent - elsewhere), experiment.taking_part)
+    handed_over = totals["injected_bytes"] - elsewhere
+    arrived = max(0, totals["delivered_bytes"] - elsewhere) if experiment.tail == "stop" else handed_over
+    # With prices of a model of software the network carries other bytes than the payload that they stand for.
+    sent = summary["endpoint"]["sent_bytes"] * arrived // max(1, handed_over)
+    per_npu = _per_npu(sent, experiment.taking_part)
     bandwidth = ratio(per_npu, seconds(summary["total_ps"]))
     fabric = experiment.fabric
     egress, wire = fabric.egress_rate, fabric.wire_rate  # none of a single NPU

@@ -143,6 +143,17 @@ def test_rates_are_those_of_the_links() -> None:
     assert [Rates(torus).along(on, (axis,)).rate for axis in ("tensor", "data")] == dims
 
 
+def test_rates_are_those_of_the_slowest_communicator() -> None:
+    """Racks of 12 GPUs with 12 NICs of 50 GB/s: of three tensor groups of 8 the middle one has four GPUs in each; of
+    six GPUs, two in one rack.
+    """
+    rates = Rates(topologies.parse("gb200-nvl72(trays=3, nodes=2)"))
+    assert rates.along(Mesh.of(Parallel(tensor=8), 24), ("tensor",)).rate == 4 * 50e9
+    assert rates.along(Mesh.of(Parallel(tensor=4), 24), ("tensor",)).rate == 18 * 50e9
+    rates = Rates(topologies.parse("dgx-a100(nodes=3)"))
+    assert rates.along(Mesh.of(Parallel(tensor=6), 24), ("tensor",)).rate == 2 * 25e9
+
+
 def test_kernels_are_asked_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
     of = times.of

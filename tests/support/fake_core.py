@@ -142,6 +142,7 @@ def check(spec_json: str) -> str:
         "bytes_sent_per_npu": sent,
         **dict.fromkeys(("messages", "message_hops"), messages),
         "bytes": simulated * sent,
+        "payload_bytes": npus_of(spec) * sent,
         **dict.fromkeys(("packets", "packet_hops"), packets),
         "byte_hops": simulated * sent,
         "flow_message_hops": 0,

@@ -162,6 +162,8 @@ pub struct Report {
     pub loaded: u64,
     /// Bytes that NPUs handed to the network, those in transit included.
     pub sent: u64,
+    /// By room and chunk, bytes that NPUs handed to the network of their own.
+    pub sent_of_chunks: Vec<Vec<u64>>,
     /// Bytes that switches handed to it: sums and copies.
     pub sent_by_switches: u64,
     /// Bytes that endpoints handed on for others, once per hop after the first.
@@ -193,6 +195,7 @@ impl Report {
         self.memory_written += other.memory_written;
         self.loaded += other.loaded;
         self.sent += other.sent;
+        self.sent_of_chunks.extend(other.sent_of_chunks);
         self.sent_by_switches += other.sent_by_switches;
         self.transit += other.transit;
         self.messages += other.messages;

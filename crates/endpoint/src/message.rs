@@ -183,6 +183,8 @@ pub struct MessageEndpoint<C> {
     /// What waits for room on its connection.
     pub(crate) send_queues: SendQueues,
     sent: u64,
+    /// By chunk, bytes that were sent other than in transit.
+    sent_of_chunks: Vec<u64>,
     /// Messages in the network; whoever carries some of them beside these endpoints counts its own.
     pub(crate) flights: Flights,
 }
@@ -215,6 +217,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             dimension_limit: None,
             send_queues: SendQueues::default(),
             sent: 0,
+            sent_of_chunks: Vec::new(),
             flights: Flights::default(),
         }
     }
@@ -460,13 +463,20 @@ impl<C: StepCost> MessageEndpoint<C> {
         }
     }
 
+    /// Counts bytes of a chunk that an NPU sends of its own.
+    #[inline]
+    fn count_sent(&mut self, seq: ChunkId, len: Bytes) {
+        self.sent += len.0;
+        self.sent_of_chunks[seq.index()] += len.0;
+    }
+
     /// Sends a message of a step of a chunk, or the first hop of it.
     #[inline]
     fn send<N: Network, Q>(&mut self, mut message: Message, seq: ChunkId, ctx: &mut Ctx<'_, N, Q>)
     where
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
-        self.sent += message.len.0;
+        self.count_sent(seq, message.len);
         self.flights.begin(ctx.now);
         self.take_first_hop(&mut message);
         if self.departures.is_some() && self.packet.is_none() {
@@ -635,6 +645,7 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     fn define(&mut self, _: RoomId, chunk: Chunk) {
         assert!(self.chunks.len() < self.tags.chunks(), "more chunks than a tag can name");
         self.chunks.push(chunk);
+        self.sent_of_chunks.push(0);
         if let Some(limit) = &mut self.dimension_limit {
             limit.define(self.room, chunk.plan);
         }
@@ -752,7 +763,8 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
     fn report(&mut self, now: Ps) -> Report {
         let transit = self.forwarding.as_ref().map_or(0, |f| f.bytes);
         let (messages, network) = (self.flights.count(), self.flights.time(now));
-        let mut report = Report { sent: self.sent, transit, messages, network, ..Report::default() };
+        let sent_of_chunks = vec![std::mem::take(&mut self.sent_of_chunks)];
+        let mut report = Report { sent: self.sent, sent_of_chunks, transit, messages, network, ..Report::default() };
         self.cost.report(&mut report);
         report
     }

@@ -41,6 +41,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
     let dims: Vec<_> = sizes.iter().map(|&size| (size, GIB_50, 500_000)).collect();
     Spec {
         families: Vec::new(),
+        overrides: Vec::new(),
         fabric: rings(&dims),
         groups: None,
         fold: FoldSpec::Off,

@@ -119,6 +119,17 @@ impl Cohort {
         self.config.price(call.kind, Bytes(call.bytes)).map_or(Ps::ZERO, |priced| priced.launch)
     }
 
+    /// The payload of a collective that NPUs sent who sent so many of the bytes that it carries; rounded to the nearest byte.
+    pub fn payload(&self, call: Call, carried: u64) -> u64 {
+        if self.config.price(call.kind, Bytes(call.bytes)).is_none() {
+            return carried;
+        }
+        let plan = first_plan(&self.first_plans, call.kind, call.root, call.bytes).expect("it was carried out");
+        let (payload, of) = self.config.payload(self.layout.plan(plan), Bytes(call.bytes));
+        let (scaled, of) = (u128::from(carried) * u128::from(payload), u128::from(of.max(1)));
+        ((scaled + of / 2) / of) as u64
+    }
+
     /// Makes known what the graph of a class, which asks for collective `id`, has been expanded to; says how many collectives
     /// are new.
     ///

@@ -3,7 +3,7 @@
 use crate::cohorts::{CohortId, Group, Members, Precedence, Signed, sign};
 use crate::errors::RunError;
 use crate::job::{Demand, Job};
-use crate::spec::{FabricSpec, GroupsSpec, MembersSpec, Spec};
+use crate::spec::{FabricSpec, FamilySpec, GroupsSpec, MembersSpec, Spec};
 use std::borrow::Cow;
 use std::sync::Arc;
 use syncline_core::{Grid, Id, NodeId, Refusal};
@@ -37,30 +37,38 @@ impl<'a> Families<'a> {
     /// [`RunError::Spec`] if families or classes are none of these NPUs.
     pub fn new(spec: &'a Spec, job: &Job, npus: u32) -> Result<Families<'a>, RunError> {
         let classes = classes(job, npus)?;
-        if spec.families.is_empty() {
+        if spec.families.is_empty() && spec.overrides.is_empty() {
             let demand = job.demands[0][0].clone();
             let cohorts = vec![FamilyCohort { family: FamilyId(0), demand, spec: Cow::Borrowed(spec) }];
             return Ok(Families { cohorts, classes, signed: None });
         }
-        if spec.groups.is_some() {
-            return Err(Refusal::of("groups", "families have groups of their own").accepting("none").into());
-        }
+        let families = match (&spec.families[..], &spec.groups) {
+            ([], _) => Cow::Owned(vec![only_family(spec, npus)]),
+            (families, None) => Cow::Borrowed(families),
+            (_, Some(_)) => {
+                return Err(Refusal::of("groups", "families have groups of their own").accepting("none").into());
+            }
+        };
         let mut groups = Vec::new();
-        for (number, family) in spec.families.iter().enumerate() {
+        for (number, family) in families.iter().enumerate() {
             family.check(number)?;
             let members = members(&family.members, number, npus)?;
-            let family = FamilyId(u8::try_from(number).map_err(|_| too_many(spec.families.len()))?);
-            groups.extend(members.into_iter().map(|members| Group { family, members }));
+            let family = FamilyId(u8::try_from(number).map_err(|_| too_many(families.len()))?);
+            groups.extend(members.into_iter().map(|members| Group { family, own_way: None, members }));
         }
+        take_overrides(spec, &mut groups)?;
         check_uses(spec, job, &groups)?;
         let all = if classes.is_empty() { vec![ClassId(0); npus as usize] } else { classes.to_vec() };
         let signed = sign(&groups, &all);
         let cohort = |(family, numbers): &(FamilyId, Vec<usize>)| {
-            let described = &spec.families[family.index()];
+            let described = &families[family.index()];
+            let own = groups[numbers[0]].own_way.map(|number| &spec.overrides[usize::from(number)]);
             let members: Vec<&Vec<NodeId>> = numbers.iter().map(|&group| &groups[group].members).collect();
-            let everybody = members.len() == 1 && members[0].iter().map(|npu| npu.0).eq(0..npus);
-            let everybody = everybody && along(spec, &described.members).is_none();
+            let own_grid = own.and_then(|own| own.grid.clone());
+            let along = if own_grid.is_some() { None } else { along(spec, &described.members) };
+            let everybody = along.is_none() && members.len() == 1 && members[0].iter().map(|npu| npu.0).eq(0..npus);
             let grid = match &described.members {
+                _ if own_grid.is_some() => own_grid,
                 MembersSpec::Grid { sizes, along, .. } if along.len() > 1 => {
                     Some(along.iter().map(|&dim| sizes[usize::from(dim)]).collect())
                 }
@@ -69,12 +77,12 @@ impl<'a> Families<'a> {
             };
             let numbers = |group: &&Vec<NodeId>| group.iter().map(|npu| npu.0).collect();
             let mut of_cohort = spec.clone();
-            of_cohort.families = Vec::new();
-            of_cohort.collectives = described.collectives.clone();
+            (of_cohort.families, of_cohort.overrides) = (Vec::new(), Vec::new());
+            of_cohort.collectives = own.map_or(&described.collectives, |own| &own.collectives).clone();
             of_cohort.groups = (!everybody || grid.is_some()).then(|| GroupsSpec {
                 members: members.iter().map(numbers).collect(),
                 grid,
-                along: along(spec, &described.members),
+                along,
             });
             let demand = demand(job, *family, members[0].iter().map(|npu| all[npu.index()]));
             FamilyCohort { family: *family, demand, spec: Cow::Owned(of_cohort) }
@@ -153,6 +161,35 @@ fn check_uses(spec: &Spec, job: &Job, groups: &[Group]) -> Result<(), RunError> 
                 let message = format!("NPU {npu} has no communicator of family {name}, which its graph names");
                 let refusal = Refusal::of(&format!("job.graph.classes.{class}.npus"), message);
                 return Err(refusal.accepting("NPUs that are in a communicator of every family that is named").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The one family of a description that has none: its groups, or all NPUs.
+fn only_family(spec: &Spec, npus: u32) -> FamilySpec {
+    let (groups, grid) = match &spec.groups {
+        Some(groups) => (groups.members.clone(), groups.grid.clone()),
+        None => (vec![(0..npus).collect()], None),
+    };
+    let (members, collectives) = (MembersSpec::List { groups, grid }, spec.collectives.clone());
+    FamilySpec { name: "all".into(), members, collectives, priority: 0, traffic_class: 0 }
+}
+
+/// Marks the communicators whose collectives are carried out otherwise than their family says.
+fn take_overrides(spec: &Spec, groups: &mut [Group]) -> Result<(), Refusal> {
+    for (number, own) in (0u16..).zip(&spec.overrides) {
+        for &first in &own.first {
+            let named = |g: &&mut Group| g.family == FamilyId(own.family) && g.members[0] == NodeId(first);
+            match groups.iter_mut().find(named) {
+                Some(group) if group.own_way.is_none() => group.own_way = Some(number),
+                group => {
+                    let why = if group.is_some() { "is named twice" } else { "is none of the family" };
+                    let message = format!("the communicator whose rank 0 is NPU {first} {why}");
+                    let refusal = Refusal::of(&format!("overrides.{number}.first"), message);
+                    return Err(refusal.accepting("each communicator of a family once at most"));
+                }
             }
         }
     }

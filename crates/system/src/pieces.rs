@@ -79,6 +79,11 @@ impl Pieces {
         self.runs().map(|(len, _)| len).max().unwrap_or(0)
     }
 
+    /// Bytes of all pieces; saturates.
+    pub fn total(&self) -> u64 {
+        self.runs().fold(0, |total, (len, count)| len.saturating_mul(count).saturating_add(total))
+    }
+
     /// Pieces of equal length that follow one another: their length and number.
     pub fn runs(self) -> impl Iterator<Item = (u64, u64)> {
         let last = u64::from(self.count > 0);

@@ -69,10 +69,7 @@ impl Placement {
         let c = &spec.collectives;
         let npus = machine.fabric().npus();
         participants(spec.groups.as_ref(), npus)?;
-        let groups = spec.groups.as_ref().map(|g| {
-            let nodes = |members: &Vec<u32>| members.iter().map(|&m| NodeId(m)).collect();
-            g.members.iter().map(nodes).collect::<Vec<Vec<NodeId>>>()
-        });
+        let groups = spec.groups.as_ref().map(GroupsSpec::nodes);
         let whole = match (machine, &spec.groups) {
             (Machine::Product(product), None) => Some(Along::all(product)),
             (Machine::Product(product), Some(GroupsSpec { along: Some(dims), members, .. })) => {

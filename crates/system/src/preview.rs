@@ -55,6 +55,8 @@ pub struct Preview {
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Payload of the job in the messages of all NPUs of the machine, as `sent_bytes` of the summary.
+    pub payload_bytes: u64,
     /// Messages times the links that they cross.
     pub message_hops: u64,
     /// Packets of the run; without packets, messages.
@@ -90,6 +92,8 @@ fn same(mut numbers: impl Iterator<Item = u32>) -> Option<u32> {
 struct Traffic {
     messages: f64,
     bytes: f64,
+    /// Bytes of the job in them.
+    payload: f64,
     packets: f64,
     message_hops: f64,
     byte_hops: f64,
@@ -102,6 +106,7 @@ impl Traffic {
     fn add(&mut self, other: &Traffic, times: f64) {
         self.messages += other.messages * times;
         self.bytes += other.bytes * times;
+        self.payload += other.payload * times;
         self.packets += other.packets * times;
         self.message_hops += other.message_hops * times;
         self.byte_hops += other.byte_hops * times;
@@ -116,7 +121,17 @@ impl Traffic {
         let (bytes, hops) = (messages * len as f64, f64::from(way.links));
         let (message_hops, byte_hops, packet_hops) = (messages * hops, bytes * hops, packets * hops);
         let (flow_message_hops, flow_byte_hops) = if way.is_flow { (message_hops, byte_hops) } else { (0.0, 0.0) };
-        Traffic { messages, bytes, packets, message_hops, byte_hops, packet_hops, flow_message_hops, flow_byte_hops }
+        Traffic {
+            messages,
+            bytes,
+            payload: bytes,
+            packets,
+            message_hops,
+            byte_hops,
+            packet_hops,
+            flow_message_hops,
+            flow_byte_hops,
+        }
     }
 }
 
@@ -179,9 +194,11 @@ impl Counter<'_> {
     fn of_npu(&mut self, npu: NodeId) -> Both {
         let mut all = Both::default();
         let mut known: BTreeMap<(PlanId, u64), Both> = BTreeMap::new();
-        for (number, _, len, count) in self.plan.pieces(self.cohort) {
+        for Piece { plan: number, len, count, payload_share } in self.plan.pieces(self.cohort) {
             let chunk = Chunk { len: Bytes(len), plan: number, lane: 0 };
-            let of_chunk = *known.entry((number, len)).or_insert_with(|| self.of_chunk(npu, chunk));
+            let mut of_chunk = *known.entry((number, len)).or_insert_with(|| self.of_chunk(npu, chunk));
+            of_chunk.sent.payload *= payload_share;
+            of_chunk.received.payload *= payload_share;
             all.sent.add(&of_chunk.sent, count as f64);
             all.received.add(&of_chunk.received, count as f64);
         }
@@ -265,22 +282,34 @@ impl Counter<'_> {
     }
 }
 
+/// Pieces of a collective that are equally long.
+struct Piece {
+    /// The number of its plan.
+    plan: PlanId,
+    len: u64,
+    count: u64,
+    /// Bytes that the job names for each byte that the collective carries.
+    payload_share: f64,
+}
+
 /// The first NPU that sends a message, the layout of its communicator, and how many do.
 type Senders<'a> = Option<(NodeId, &'a Layout, u32)>;
 
 impl RunPlan {
-    /// The pieces of all collectives of an iteration of a cohort: number of their plan, its first one, length and count.
-    fn pieces<'a>(&self, cohort: &'a CohortPart) -> Vec<(PlanId, &'a Plan, u64, u64)> {
-        let mut found: Vec<(PlanId, &Plan, u64, u64)> = Vec::new();
+    /// The pieces of all collectives of an iteration of a cohort.
+    fn pieces(&self, cohort: &CohortPart) -> Vec<Piece> {
+        let mut found: Vec<Piece> = Vec::new();
         for &FirstPlan { kind, root, plan: number, .. } in &cohort.first_plans {
             let plan = cohort.layout.plan(number);
             let sizes = cohort.demand.sizes_from(kind, root);
             for size in sizes.filter(|&size| first_plan(&cohort.first_plans, kind, root, size) == Some(number)) {
                 let runs = cohort.config.pieces(plan, Bytes(size)).runs();
-                found.extend(runs.map(|(len, count)| (number, plan, len, count)));
+                let (payload, carried) = cohort.config.payload(plan, Bytes(size));
+                let payload_share = payload as f64 / (carried as f64).max(1.0);
+                found.extend(runs.map(|(len, count)| Piece { plan: number, len, count, payload_share }));
             }
         }
-        found.retain(|&(_, _, _, count)| count > 0);
+        found.retain(|piece| piece.count > 0);
         found
     }
 
@@ -327,7 +356,7 @@ impl RunPlan {
                 first.sent.add(&of_first.sent, 1.0);
             }
             all.add(&counter.of_all(of_first), 1.0);
-            chunks = self.pieces(cohort).iter().fold(chunks, |sum, piece| sum.saturating_add(piece.3));
+            chunks = self.pieces(cohort).iter().fold(chunks, |sum, piece| sum.saturating_add(piece.count));
         }
         let times = f64::from(self.job.iterations);
         let kernels = self.job.kernels * u64::from(self.job.iterations);
@@ -348,6 +377,7 @@ impl RunPlan {
             gradient_bytes: self.cohorts.iter().map(gradients).max().unwrap_or(0),
             messages: count(all.messages),
             bytes: count(all.bytes),
+            payload_bytes: count(all.payload * self.folding.multiplicity as f64),
             message_hops: count(all.message_hops),
             packets: count(all.packets),
             packet_hops: count(all.packet_hops),

@@ -145,9 +145,10 @@ syncline_core::record! {
         /// Payload on all links, counted once for each link that it crosses, on the backend ethernet with headers and
         /// acknowledgements.
         pub link_bytes: u128 as Bytes,
-        /// Payload that NPUs, and switches that reduce and copy, put into the network; what endpoints forward is included.
+        /// Bytes that NPUs, and switches that reduce and copy, put into the network; what endpoints forward is included, and
+        /// with prices of a model of software what its protocols add.
         pub injected_bytes: u64 as Bytes,
-        /// Payload that was delivered, over all NPUs.
+        /// Those of them that were delivered.
         pub delivered_bytes: u64 as Bytes,
         /// Payload that was lost on its way.
         pub dropped_bytes: u64 as Bytes,
@@ -172,7 +173,8 @@ syncline_core::record! {
         pub memory_write_bytes: u64 as Bytes,
         /// Data loaded from main memory into the SRAM of ACEs, over all NPUs.
         pub loaded_bytes: u64 as Bytes,
-        /// Payload that NPUs put into the network for themselves, over all NPUs.
+        /// Payload of the job in the messages that NPUs sent of their own, over all NPUs; not what they forward for others, and
+        /// not what headers and protocols add.
         pub sent_bytes: u64 as Bytes,
         /// Payload that switches sent as sums and copies, over all switches that reduce.
         pub sent_by_switches_bytes: u64 as Bytes,

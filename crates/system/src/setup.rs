@@ -18,7 +18,7 @@ use crate::pieces::{Chunking, LaneUse};
 use crate::pipeline::TryOut;
 use crate::place::Placement;
 use crate::spec::{
-    ChunkingSpec, CollectiveKindSpec, FoldSpec, JobSpec, LanesSpec, LoadSpec, PricedSpec, SchedulingSpec, Spec,
+    ChunkingSpec, CollectiveKindSpec, FoldSpec, GroupsSpec, JobSpec, LanesSpec, LoadSpec, PricedSpec, SchedulingSpec, Spec,
 };
 use std::sync::Arc;
 use syncline_collective::{Kind, Plan, Rank};
@@ -104,13 +104,11 @@ impl RunPlan {
         }
         memory::check_fold(spec, &machine)?;
         let endpoint = spec.endpoint.model();
-        let (offloaded, bound) = match &cohorts[..] {
-            [(_, placement, _)] => {
-                let offloaded = endpoint.adding_switches().map(|_| offload::summary(&placement.plans));
-                (offloaded, bound(spec, &machine, placement))
-            }
-            _ => (None, None),
+        let offloaded = match &cohorts[..] {
+            [(_, placement, _)] => endpoint.adding_switches().map(|_| offload::summary(&placement.plans)),
+            _ => None,
         };
+        let bound = bound(spec, &machine);
         let (fabric, multiplicity, unfolded) = match folded(spec, &machine, (&job, &families.classes), &mut cohorts) {
             Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
             Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
@@ -211,7 +209,7 @@ impl OfCohort<'_> {
             priority: c.priority.iter().map(|kind| kind.kind()).collect(),
             chunking: chunking(c.chunking, "chunking")?,
             chunking_of: chunkings(&c.chunks_of)?,
-            priced: priced(&c.priced, placement.space.sizes.iter().product())?,
+            priced: priced(&c.priced)?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
             padding: c.padding,
@@ -243,12 +241,13 @@ impl OfCohort<'_> {
 }
 
 /// What no schedule of a single collective can beat.
-fn bound(spec: &Spec, machine: &Machine, placement: &Placement) -> Option<Bound> {
+fn bound(spec: &Spec, machine: &Machine) -> Option<Bound> {
     let JobSpec::Collective { bytes, root, collective, .. } = spec.job else { return None };
     let task = Task { kind: collective.kind(), bytes, root: Rank(root) };
     let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
+    let groups = spec.groups.as_ref().map(GroupsSpec::nodes);
     let switches_add = spec.endpoint.model().adding_switches().is_some();
-    Some(lower_bound(machine, placement.space.groups.as_deref(), grid, switches_add, task))
+    Some(lower_bound(machine, groups.as_deref(), grid, switches_add, task))
 }
 
 /// Folds a run if it may and can be.
@@ -311,8 +310,8 @@ fn chunkings(own: &[(CollectiveKindSpec, u32)]) -> Result<Vec<(Kind, Chunking)>,
     own.iter().map(of).collect()
 }
 
-/// What collectives cost in communicators of so many ranks, where it is said.
-fn priced(rows: &[PricedSpec], ranks: u32) -> Result<Vec<Priced>, RunError> {
+/// What collectives cost, where it is said.
+fn priced(rows: &[PricedSpec]) -> Result<Vec<Priced>, RunError> {
     let of = |row: &PricedSpec| {
         if row.wire_bytes == 0 && row.bytes > 0 {
             let refusal = Refusal::of("collectives.priced", format!("{} B are carried out as none", row.bytes));
@@ -321,7 +320,7 @@ fn priced(rows: &[PricedSpec], ranks: u32) -> Result<Vec<Priced>, RunError> {
         let (kind, bytes) = (row.collective.kind(), Bytes(row.bytes));
         Ok(Priced { kind, bytes, wire: Bytes(row.wire_bytes), launch: Ps(row.launch_ps) })
     };
-    rows.iter().filter(|row| row.ranks == ranks).map(of).collect()
+    rows.iter().map(of).collect()
 }
 
 fn chunking(spec: ChunkingSpec, field: &str) -> Result<Chunking, RunError> {

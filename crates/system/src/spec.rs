@@ -29,7 +29,7 @@ pub(crate) use plan::refusals;
 
 use crate::errors::RunError;
 use serde::Deserialize;
-use syncline_core::{Ps, Refusal, Resolution};
+use syncline_core::{NodeId, Ps, Refusal, Resolution};
 
 /// One simulation.
 #[derive(Clone, Debug, Deserialize)]
@@ -61,6 +61,9 @@ pub struct Spec {
     /// Families of communicators, which take the place of `groups` and `collectives`.
     #[serde(default)]
     pub families: Vec<FamilySpec>,
+    /// Communicators whose collectives are carried out otherwise than their family, or `collectives`, says.
+    #[serde(default)]
+    pub overrides: Vec<OverrideSpec>,
     /// What is run.
     pub job: JobSpec,
     /// When NPUs begin.
@@ -290,6 +293,28 @@ pub struct GroupsSpec {
     pub along: Option<Vec<u8>>,
 }
 
+impl GroupsSpec {
+    /// The members of each group as nodes.
+    pub(crate) fn nodes(&self) -> Vec<Vec<NodeId>> {
+        self.members.iter().map(|members| members.iter().map(|&npu| NodeId(npu)).collect()).collect()
+    }
+}
+
+/// Communicators of a family whose collectives are carried out otherwise than the family says.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverrideSpec {
+    /// The number of the family; 0 where the description has `groups`.
+    pub family: u8,
+    /// The communicators, each by the NPU that is its rank 0.
+    pub first: Vec<u32>,
+    /// The ranks of each as a grid, where that is another one than that of the family.
+    #[serde(default)]
+    pub grid: Option<Vec<u32>>,
+    /// How their collectives are carried out.
+    pub collectives: CollectiveSpec,
+}
+
 /// Whether equal NPUs are simulated once.
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
@@ -369,14 +394,12 @@ const fn once() -> u32 {
     1
 }
 
-/// What the collectives of one kind and size cost, in communicators of a number of ranks.
+/// What the collectives of one kind and size cost.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct PricedSpec {
     /// The kind.
     pub collective: CollectiveKindSpec,
-    /// Ranks of the communicator.
-    pub ranks: u32,
     /// Bytes, as the job names them.
     pub bytes: u64,
     /// Bytes that are carried out in place of them: what protocols and the shares of links that they reach make of those.

@@ -33,7 +33,7 @@ class NcclEndpoint(EndpointSection):
     """SMs that compute does not have while it overlaps with communication: the channels of NCCL's kernels. By default
     none, since how many are busy depends on what runs."""
 
-    COLLECTIVE: ClassVar = {"algorithm": "hierarchical", "chunks": 1, "lanes": "split"}
+    COLLECTIVE: ClassVar = {"algorithm": "hierarchical-optimal", "chunks": 1, "lanes": "split"}
     IN_EXPERIMENTS: ClassVar = {**COLLECTIVE, "scheduling": "fifo"}
     crosses_bus: ClassVar = False
     is_priced: ClassVar = True

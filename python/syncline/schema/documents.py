@@ -75,9 +75,9 @@ class Network(Part):
     """What the network carried."""
 
     bytes_sent_per_npu: Amount = None
-    """Mean bytes that an NPU sends of its own."""
+    """Mean payload of the job that an NPU sends of its own."""
     achieved_bandwidth_bytes_per_s: Amount = None
-    """Bytes that an NPU sent over the time."""
+    """That payload over the time."""
     achieved_wire_bandwidth_bytes_per_s: Amount = None
     """The same with headers and padding, as on the wire."""
     payload_bandwidth_bytes_per_s: Amount = None

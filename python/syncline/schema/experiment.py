@@ -433,17 +433,18 @@ class Experiment(Section):
             object.__setattr__(self, section, value)
         if own := self.endpoint.IN_EXPERIMENTS:
             object.__setattr__(self, "collective", self.collective.completed(own))
-        if self._exchanges_through_switches:
+        if self._exchanges_directly:
             object.__setattr__(self, "collective", self.collective.with_direct_exchanges())
         return self
 
     @property
-    def _exchanges_through_switches(self) -> bool:
+    def _exchanges_directly(self) -> bool:
         """Whether there may be all-to-alls whose messages to any NPU pass switches alone, so that whoever relays them
-        by way of other NPUs only loads the same links several times. Of nothing but all-to-alls, switch offload has
-        nothing to add, and would look for one switch between all ranks.
+        by way of other NPUs only loads the same links several times; or which go as NCCL's do. Of nothing but
+        all-to-alls, switch offload has nothing to add, and would look for one switch between all ranks.
         """
-        if not isinstance(self.topology, Wired) or not self.topology.is_joined_by_switches:
+        joined_by_switches = isinstance(self.topology, Wired) and self.topology.is_joined_by_switches
+        if not joined_by_switches and not self.endpoint.is_priced:
             return False
         kinds = kinds_of(self.workload)
         alone = kinds == [EXCHANGE] and self.endpoint.adds_in_switches

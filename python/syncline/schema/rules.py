@@ -20,7 +20,6 @@ from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.gpus import GPUS, NARROW, WIDTHS
 from syncline.fabric.groups import GroupError, Members
-from syncline.fabric.notation import MACHINES_ACCEPTED
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.models import described as models
 from syncline.models.evaluate import ParameterError
@@ -55,7 +54,7 @@ from syncline.schema.workloads import (
     is_distributed,
     kinds_of,
 )
-from syncline.software.platform import cluster_of
+from syncline.software.platform import NotPricedError, cluster_of
 from syncline.strategies import training as divisions
 from syncline.topology import Topology
 
@@ -603,21 +602,18 @@ def _priced(parts: Parts) -> Iterator[Violation]:
     endpoint, topology, collective = parts.endpoint, parts.topology, parts.collective
     if endpoint is None or not endpoint.is_priced:
         return
-    if topology is not None:
-        cluster = cluster_of(topology)
-        if cluster is None:
-            message = f"the endpoint {endpoint.kind} has constants of machines, and this is none of them"
-            yield Violation(("topology",), message, f"{MACHINES_ACCEPTED}, or a cluster of one")
-        elif cluster.efficiency != 1 or (cluster.pcie_efficiency, cluster.pcie_rate) != (None, None):
-            message = f"the constants of the endpoint {endpoint.kind} have what data reaches of links"
-            yield Violation(("topology",), message, "no efficiency, no pcie_efficiency, no pcie_rate")
+    if topology is not None and parts.npu is not None:
+        try:
+            cluster_of(topology, parts.npu.gpu)
+        except NotPricedError as error:
+            yield Violation(error.path, f"{error.message} (endpoint {endpoint.kind})", error.accepted)
     if collective is not None:
         named = [("algorithm", collective.algorithm)]
         named += [(f"algorithms.{kind}", name) for kind, name in collective.algorithms.items()]
         for path, name in named:
             if name == "auto":
                 message = f"with the endpoint {endpoint.kind}, a collective takes as long whatever carries it out"
-                yield Violation(("collective", *path.split(".")), message, "hierarchical, or another algorithm by name")
+                yield Violation(("collective", *path.split(".")), message, "hierarchical-optimal, or another by name")
 
 
 def _trace(parts: Parts) -> Iterator[Violation]:

@@ -7,6 +7,7 @@ within them give, or for communicators that extend over several, the share that 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import log2
@@ -65,12 +66,14 @@ class Rates:
         return self._known[key]
 
     def _links(self, mesh: Mesh, axes: Sequence[str]) -> tuple[float, int]:
-        """Bytes per second and picoseconds of what connects NPUs along some axes."""
+        """Bytes per second and picoseconds of what connects NPUs along some axes: of the slowest communicator, for which
+        the others wait.
+        """
         if isinstance(self.fabric, Topology):
             return _of_product(self.fabric, mesh, axes), self._latency
         if self._servers is None or mesh.size(*axes) == 1:
             return float(self.fabric.egress_rate), self._latency
-        rate, is_within = self._servers.rate(mesh.groups(*axes)[0])
+        rate, is_within = min(map(self._servers.rate, mesh.groups(*axes)))
         return rate, self._servers.latency if is_within else self._latency
 
 
@@ -125,7 +128,7 @@ class _Servers:
         """What an NPU of a communicator has, and whether that is within one server; all communicators of a family work
         at the same time.
         """
-        here = sum(self.hosts[npu] == self.hosts[group[0]] for npu in group)
-        if here == len(group) or not self.leaving:
+        on_servers = Counter(self.hosts[npu] for npu in group)
+        if len(on_servers) == 1 or not self.leaving:
             return float(self.within), True
-        return min(float(self.within), self.leaving * here / self.each), False
+        return min(float(self.within), self.leaving * min(on_servers.values()) / self.each), False

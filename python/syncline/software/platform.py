@@ -11,13 +11,17 @@
 
 GPUs, NVLinks and NICs are those of the machine, written as everywhere: `dgx-h100(nodes=2, nics=single)`. What the
 class has constants of its own for, or what the model does not look at, is refused.
+
+A product of switches is read as servers of GPUs (`ProductCluster`): of `Switch(8, rate=450GB/s)_Switch(4, rate=50GB/s)`
+the first dimension is the NVSwitch of a server, whose link is all NVLinks of a GPU together, and the second one the
+network between servers, whose link is a NIC that the GPU has for itself. The GPU is the one that is stated.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -25,10 +29,11 @@ from syncline.errors import InputError, command_line
 from syncline.fabric import allocation, hardware, notation
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.hardware import GB
-from syncline.fabric.machines import Cluster
-from syncline.fabric.notation import MachineError
-from syncline.fabric.topologies import Wired
+from syncline.fabric.machines import MACHINES, Cluster, Machine
+from syncline.fabric.notation import MACHINES_ACCEPTED, MachineError
+from syncline.fabric.topologies import Fabric
 from syncline.software import mesh
+from syncline.topology import Topology
 
 MACHINE_FLAG: Final = "--machine"
 GPUS_FLAG: Final = "--gpus"
@@ -194,14 +199,73 @@ def platform(text: str, gpus: str | None = None) -> Platform:
         raise command_line(GPUS_FLAG, gpus, error.message, error.accepted) from None
 
 
-def cluster_of(topology: object) -> Cluster | None:
-    """The machine or the cluster that a topology is; nothing if it is something else."""
-    if not isinstance(topology, Wired) or topology.file is not None:
-        return None
+class NotPricedError(ValueError):
+    """The software model knows no machine like a topology; `path` leads to the field of the experiment to blame."""
+
+    def __init__(self, path: tuple[str, ...], message: str, accepted: str) -> None:
+        super().__init__(message)
+        self.path, self.message, self.accepted = path, message, accepted
+
+
+@dataclass(frozen=True, slots=True)
+class ProductCluster(Cluster):
+    """A product of switches that is read as servers of GPUs."""
+
+    product: Topology = field(kw_only=True)
+
+    def __str__(self) -> str:
+        return str(self.product)
+
+
+def cluster_of(topology: Fabric, gpu: str | None) -> Cluster:
+    """The machine or the cluster that a topology is, or is read as if its NPUs are such GPUs. Raises
+    [`NotPricedError`] if the software model knows none like it.
+    """
+    if isinstance(topology, Topology):
+        return _of_product(topology, gpu)
     try:
-        return notation.parse(topology.name)
+        if topology.file is None:
+            cluster = notation.parse(topology.name)
+            if cluster.efficiency != 1 or (cluster.pcie_efficiency, cluster.pcie_rate) != (None, None):
+                message = f"{_REACHED} of links"
+                raise NotPricedError(("topology",), message, "no efficiency, no pcie_efficiency, no pcie_rate")
+            return cluster
     except MachineError:
-        return None
+        pass
+    message = "NCCL's times are known for machines, and this is none of them"
+    raise NotPricedError(("topology",), message, f"{MACHINES_ACCEPTED}, or a cluster of one; {_PRODUCTS}")
+
+
+_PRODUCTS: Final = "Switch(n) or Switch(n)_Switch(m): m servers of n GPUs on NVSwitches"
+_REACHED: Final = "the constants of NCCL's times have what data reaches"
+
+
+def _of_product(topology: Topology, gpu: str | None) -> ProductCluster:
+    inner, *outer = topology.dims
+    if len(outer) > 1 or any(dim.block != "switch" for dim in topology.dims):
+        message = "NCCL's times are known for GPUs on NVSwitches and, between servers, a network of one NIC per GPU"
+        raise NotPricedError(("topology",), message, f"{_PRODUCTS}; or {MACHINES_ACCEPTED}")
+    if any(dim.efficiency != 1 for dim in topology.dims):
+        raise NotPricedError(("topology",), f"{_REACHED} of links", "no efficiency")
+    switched = {_model(machine.gpu.name): machine for machine in MACHINES.values() if machine.switch_links}
+    if gpu is None or _model(gpu) not in switched:
+        why = "is not stated" if gpu is None else "has no NVSwitches"
+        message = f"NCCL's times depend on the GPU, which {why}"
+        raise NotPricedError(("npu", "gpu"), message, "the GPU of a machine with NVSwitches, such as h100")
+    like = switched[_model(gpu)]
+    rate = inner.rate * inner.links
+    nvlinks = max(1, round(rate / like.nvlink_rate))
+    machine: Machine = replace(
+        like, gpus=inner.size, switch_links=nvlinks, nvlink_rate=rate // nvlinks, pcie_switches=inner.size,
+        nics=inner.size, rails=inner.size, trays=0,
+    )  # fmt: skip
+    nic = next((dim.rate * dim.links for dim in outer), None)
+    return ProductCluster(machine, topology.npus // inner.size, nic_rate=nic, product=topology)
+
+
+def _model(gpu: str) -> str:
+    """A GPU without the size of its memory."""
+    return gpu.partition("-")[0]
 
 
 def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
@@ -217,7 +281,9 @@ def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
     rates = [(machine.switch_links * machine.nvlink_rate, True)]
     if not machine.switch_links:
         rates = [mesh.ring_rate(machine, local) for local in hosts.values()]
-    pcie_rate = mesh.pcie_rate(machine)
+    pcie_rate, pcie_wire_rate = mesh.pcie_rate(machine), machine.pcie_gt * GB * hardware.DEFAULT_PCIE_WIDTH // 8
+    if isinstance(cluster, ProductCluster):  # which has no PCIe
+        pcie_rate, pcie_wire_rate = max(pcie_rate, cluster.nic), max(pcie_wire_rate, 2 * cluster.nic)
     half = machine.gpus // 2
     if cluster.nics == "single" and any(min(local) >= half for local in hosts.values()):
         pcie_rate = min(pcie_rate, mesh.socket_rate(machine))
@@ -230,7 +296,7 @@ def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
         nics=min(_nics(cluster, local) for local in hosts.values()),
         nic_rate=cluster.nic,
         pcie_rate=pcie_rate,
-        pcie_wire_rate=machine.pcie_gt * GB * hardware.DEFAULT_PCIE_WIDTH // 8,
+        pcie_wire_rate=pcie_wire_rate,
         software=kind.software,
         generation=kind.generation,
         on_pcie=not all(on_nvlink for _, on_nvlink in rates),

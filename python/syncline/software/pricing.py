@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from syncline import demand
 from syncline.errors import InputError
@@ -32,6 +31,7 @@ from syncline.networks.flow import FlowNetwork
 from syncline.schema import programs
 from syncline.software import model as models
 from syncline.software import platform
+from syncline.topology import Topology
 
 if TYPE_CHECKING:
     from syncline.schema.experiment import Experiment
@@ -44,13 +44,12 @@ SMALLEST: Final = 1024
 LARGE: Final = 2**32
 """Bytes with which an algorithm takes as long as its busiest link."""
 KEPT: Final = 256
-COMPOSED: Final = "hierarchical"
 SLICED: Final = frozenset({"broadcast", "reduce"})
 """Kinds that are pipelined in slices, of which larger collectives have more."""
 ATTEMPTS: Final = 4
 
 Row = dict[str, Any]
-"""What the collectives of a kind and size cost in communicators of a number of ranks, as the engine reads it."""
+"""What the collectives of a kind and size cost, as the engine reads it."""
 Time = Callable[[str], int]
 """Picoseconds that a described run takes."""
 
@@ -60,56 +59,86 @@ class PricingError(demand.DemandError):
 
 
 def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask, time: Time) -> dict[str, Any]:
-    """The engine's description with what collectives cost. Raises [`PricingError`] where the model does not say it."""
-    cluster = platform.cluster_of(experiment.topology)
-    assert cluster is not None, "the rules of experiments ask for a machine"
-    for part, section in list(demand.parts(specified, ask)):
-        ranks = len(part.members[0])
-        if ranks == 1:
-            continue
-        if cluster.machine.switch_links and section["per_dimension"] is None and section["algorithm"] == COMPOSED:
-            # Behind switches no rank needs rings, whose many steps take longer than trees and switches of NCCL.
-            dims = len(topologies.grid(experiment.topology, (part.members[0],)))
-            section["per_dimension"] = ["direct"] * dims
-        rows: list[Row] = section.setdefault("priced", [])
-        known = {(row["collective"], row["ranks"], row["bytes"]): place for place, row in enumerate(rows)}
-        for members in _unlike(cluster, part.members):
-            priced = _Priced(experiment, specified, section, members, cluster, time)
-            for kind, root, size in part.collectives:
-                row = priced.row(kind, root, size)
-                place = known.setdefault((kind, ranks, size), len(rows))
-                if place == len(rows):
-                    rows.append(row)
-                elif _cost(row) > _cost(rows[place]):
-                    rows[place] = row  # the engine tells communicators of equally many ranks not apart
-    return specified
+    """The engine's description with what collectives cost: an entry of `overrides` for the communicators of a family
+    that cost the same.
+
+    Raises [`PricingError`] where the model does not say what one costs, and `_core.SpecError` where the engine does not
+    carry it out.
+    """
+    cluster = platform.cluster_of(experiment.topology, experiment.npu.gpu)
+    parts = [(part, section) for part, section in demand.parts(specified, ask) if len(part.members[0]) > 1]
+    asked: dict[tuple[int, int], set[tuple[str, int, int]]] = {}
+    for part, section in parts:
+        asked.setdefault((id(section), len(part.members[0])), set()).update(part.collectives)
+    priced: dict[tuple[int, _Place], dict[str, Any]] = {}
+    overrides: list[dict[str, Any]] = []
+    for part, section in parts:
+        for members in part.members:
+            key = (id(section), _place(cluster, members))
+            if key not in priced:
+                of = _Priced(experiment, specified, section, cluster, members, time)
+                priced[key] = of.override(sorted(asked[id(section), len(members)]))
+            own = {"family": part.family, **priced[key]}
+            same = next((known for known in overrides if known | {"first": None} == own | {"first": None}), None)
+            if same is None:
+                overrides.append(own | {"first": [members[0]]})
+            else:
+                same["first"].append(members[0])
+    return specified | {"overrides": overrides}
 
 
 def assumptions(experiment: Experiment) -> list[str]:
     """What the times of collectives rest on: which constants, and what was not measured."""
     endpoint: Any = experiment.endpoint
-    cluster = platform.cluster_of(experiment.topology)
-    if cluster is None:
+    try:
+        cluster = platform.cluster_of(experiment.topology, experiment.npu.gpu)
+    except platform.NotPricedError:
         return []
     found = [f"endpoint: {text}" for text in models.extrapolated(programs.kinds(experiment), cluster.hosts)]
+    if isinstance(cluster, platform.ProductCluster):
+        between = "" if cluster.hosts == 1 else "; the second one is a network of one NIC per GPU"
+        found.append(
+            f"topology: the first dimension is the NVSwitch of a server of {cluster.machine.gpus} GPUs{between}"
+        )
     if endpoint.software is not None:
         return found
     software = _class(platform.KINDS[cluster.machine.name].software)
     return [*(f"endpoint.{text}" for text in software.assumptions()), *found]
 
 
-def _cost(row: Row) -> tuple[int, int]:
-    return (row["wire_bytes"], row["launch_ps"])
+class _Place(NamedTuple):
+    """GPUs that stand to each other, and to the links between them, as those of other communicators do: the first ones
+    of a cluster with no more servers than they are on.
+    """
+
+    cluster: str
+    members: tuple[int, ...]
 
 
-def _unlike(cluster: Cluster, groups: tuple[tuple[int, ...], ...]) -> Iterator[tuple[int, ...]]:
-    """Of groups that have equally many servers and GPUs of each, one; the model cannot tell others apart."""
-    seen: set[tuple[int, ...]] = set()
-    for members in groups:
-        shape = tuple(sorted(Counter(gpu // cluster.machine.gpus for gpu in members).values()))
-        if shape not in seen:
-            seen.add(shape)
-            yield members
+def _place(cluster: Cluster, members: tuple[int, ...]) -> _Place:
+    """Where GPUs stand. Servers are alike. Behind NVSwitches the GPUs of one server are, too; and of several servers
+    the PCIe switches, where each has rails of its own.
+    """
+    machine = cluster.machine
+    servers: dict[int, int] = {}
+    for gpu in members:
+        servers.setdefault(gpu // machine.gpus, len(servers))
+    if machine.switch_links == 0:
+        block = machine.gpus  # all have places of their own
+    elif len(servers) == 1:
+        block = 1
+    else:
+        with_rails = cluster.nics == "rail" and machine.rails == machine.nics
+        block = machine.gpus // machine.pcie_switches if with_rails else machine.gpus
+    blocks: dict[int, int] = {}
+    found = []
+    for gpu in members:
+        server, local = divmod(gpu, machine.gpus)
+        place = blocks.setdefault(local // block, len(blocks)) if block < machine.gpus else 0
+        found.append(servers[server] * machine.gpus + place * block + local % block)
+    if not isinstance(cluster, platform.ProductCluster):
+        cluster = Cluster(machine) if len(servers) == 1 else replace(cluster, hosts=len(servers))
+    return _Place(str(cluster), tuple(found))
 
 
 @dataclass(slots=True)
@@ -119,16 +148,45 @@ class _Priced:
     experiment: Experiment
     specified: dict[str, Any]
     section: dict[str, Any]
-    members: tuple[int, ...]
     cluster: Cluster
+    members: tuple[int, ...]
     time: Time
     _models: dict[str, Model] = field(default_factory=dict)
+
+    def override(self, collectives: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
+        """How they are carried out, and what each costs."""
+        rows: dict[tuple[str, int], Row] = {}
+        for kind, root, size in collectives:
+            row = self.row(kind, root, size)
+            # The engine does not tell roots apart.
+            rows[kind, size] = max(
+                row, rows.get((kind, size), row), key=lambda row: (row["wire_bytes"], row["launch_ps"])
+            )
+        return {"grid": self._grid, "collectives": self._way | {"priced": list(rows.values())}}
+
+    @property
+    def _grid(self) -> list[int]:
+        """The ranks as the engine is to see them: as they are on servers, or a line where that does not suit what is
+        said of each dimension for all communicators of the family.
+        """
+        grid = topologies.grid(self.experiment.topology, (self.members,))
+        given = self.section["per_dimension"]
+        return grid if given is None or len(given) == len(grid) else [len(self.members)]
+
+    @property
+    def _way(self) -> dict[str, Any]:
+        """How collectives are carried out, with what suits NCCL where nothing is said."""
+        if self.section["algorithm"] not in programs.COMPOSITIONS or self.section["per_dimension"] is not None:
+            return self.section
+        if not self.cluster.machine.switch_links:
+            return self.section
+        # Behind switches no rank needs rings, whose many steps take longer than trees and switches of NCCL.
+        return self.section | {"per_dimension": ["direct"] * len(self._grid)}
 
     def row(self, kind: str, root: int, size: int) -> Row:
         """What a collective of `size` bytes costs."""
         wire, launch = self._cost(kind, root, size) if size else (0, 0)
-        named = {"collective": kind, "ranks": len(self.members), "bytes": size}
-        return {**named, "wire_bytes": wire, "launch_ps": launch}
+        return {"collective": kind, "bytes": size, "wire_bytes": wire, "launch_ps": launch}
 
     def _cost(self, kind: str, root: int, size: int) -> tuple[int, int]:
         """Bytes on the wire, and picoseconds of the launch."""
@@ -172,13 +230,13 @@ class _Priced:
 
     def _description(self, kind: str, root: int) -> str:
         """The collective alone, of no size, on the machine as it is when nothing is slow or shared."""
-        grid = topologies.grid(self.experiment.topology, (self.members,))
-        groups = {"members": [list(self.members)], "grid": grid if len(grid) > 1 else None}
-        section = {key: value for key, value in self.section.items() if key not in ("priced", "chunks_of")}
+        place = _place(self.cluster, self.members)
+        groups = {"members": [list(place.members)], "grid": self._grid}
+        section = {key: value for key, value in self._way.items() if key != "chunks_of"}
         section["chunking"] = {"by": "count", "chunks": 1}
         found = demand.alone(self.specified, section, groups, kind, root)
         network = FlowNetwork() if self.experiment.network.has_contention else self.experiment.network
-        return json.dumps(found | {"fabric": _undisturbed(str(self.cluster)), "network": network.specification()})
+        return json.dumps(found | {"fabric": _undisturbed(place.cluster), "network": network.specification()})
 
 
 def _class(name: str) -> Software:
@@ -188,10 +246,13 @@ def _class(name: str) -> Software:
 
 
 @lru_cache(16)
-def _undisturbed(machine: str) -> Mapping[str, Any]:
+def _undisturbed(cluster: str) -> Mapping[str, Any]:
     """The engine's fabric of a cluster as the model knows it, whose constants have latencies and shares of links."""
+    fabric = topologies.parse(cluster)
+    if isinstance(fabric, Topology):
+        return fabric.specification()
     plain = replace(
-        notation.parse(machine),
+        notation.parse(cluster),
         latency=hardware.NETWORK_LATENCY,
         oversubscription=Fraction(1),
         efficiency=Fraction(1),

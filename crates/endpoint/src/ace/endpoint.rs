@@ -14,6 +14,7 @@ impl<N: Network> Endpoint<N> for Ace {
 
     fn define(&mut self, _: RoomId, chunk: Chunk) {
         self.enlist(chunk);
+        self.sent_of_chunks.push(0);
     }
 
     fn accepts(&self, npu: NodeId, _: RoomId, chunk: Chunk) -> bool {
@@ -103,6 +104,7 @@ impl<N: Network> Endpoint<N> for Ace {
             memory_written: self.dmas.written(),
             loaded: self.dmas.read(),
             sent: self.sent,
+            sent_of_chunks: vec![std::mem::take(&mut self.sent_of_chunks)],
             sent_by_switches: 0,
             transit: self.pools.forwarded(),
             messages: self.flights.count(),

@@ -58,6 +58,8 @@ pub struct Ace {
     pub(super) traced: NodeSet,
     /// Bytes handed to the network.
     pub(super) sent: u64,
+    /// By chunk, those that were handed over other than in transit.
+    pub(super) sent_of_chunks: Vec<u64>,
     pub(super) flights: Flights,
 }
 
@@ -133,6 +135,7 @@ impl Ace {
             receipts,
             traced: NodeSet::new(npus, traced),
             sent: 0,
+            sent_of_chunks: Vec::new(),
             flights: Flights::default(),
             layout,
             config,

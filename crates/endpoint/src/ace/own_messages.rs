@@ -186,6 +186,7 @@ impl Ace {
         Q: Schedule<AceEvent> + Schedule<N::Event>,
     {
         self.sent += u64::from(len);
+        self.sent_of_chunks[seq.index()] += u64::from(len);
         let id = match self.progress(npu, seq).run().message {
             Some(id) => id,
             None => {

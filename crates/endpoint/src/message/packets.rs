@@ -69,7 +69,7 @@ impl<C: StepCost> MessageEndpoint<C> {
             Some(id) => id,
             None => {
                 let mut message = self.message_of(npu, seq, thread);
-                self.sent += message.len.0;
+                self.count_sent(seq, message.len);
                 self.flights.begin(ctx.now);
                 self.take_first_hop(&mut message);
                 let id = self.send_queues.open(message, ctx);

@@ -10,6 +10,8 @@ use syncline_workload::{ClassId, FamilyId};
 pub struct Group {
     /// Its family.
     pub family: FamilyId,
+    /// The number of the override that says how its collectives are carried out, if the family does not.
+    pub own_way: Option<u16>,
     /// Its members.
     pub members: Vec<NodeId>,
 }
@@ -41,14 +43,14 @@ fn numbered<K: Ord + Clone>(keys: impl Iterator<Item = K>) -> (Vec<u32>, Vec<K>)
 
 /// Sorts communicators, of which an NPU is in at most one of each family, into cohorts; `classes` are those of all NPUs.
 ///
-/// Colours are refined until communicators of a cohort have members of the same colours, and NPUs of a colour are in
+/// Communicators of a family that are carried out in ways of their own are told apart; colours are refined until communicators of a cohort have members of the same colours, and NPUs of a colour are in
 /// communicators of the same cohorts.
 pub fn sign(groups: &[Group], classes: &[ClassId]) -> Signed {
     let mut colours: Vec<u32> = numbered(classes.iter()).0;
     loop {
         let signature = |group: &Group| {
             let members: Vec<u32> = group.members.iter().map(|npu| colours[npu.index()]).collect();
-            (group.family, members)
+            (group.family, group.own_way, members)
         };
         let (of_group, signatures) = numbered(groups.iter().map(signature));
         let mut cohorts_of = vec![Vec::new(); classes.len()];
@@ -68,7 +70,7 @@ pub fn sign(groups: &[Group], classes: &[ClassId]) -> Signed {
 fn in_order(
     groups: &[Group],
     of_group: &[u32],
-    signatures: &[(FamilyId, Vec<u32>)],
+    signatures: &[(FamilyId, Option<u16>, Vec<u32>)],
     (colours, keys): (Vec<u32>, Vec<(&ClassId, &Vec<u32>)>),
 ) -> Signed {
     let mut order: Vec<usize> = (0..signatures.len()).collect();
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     fn group(family: u8, members: &[u32]) -> Group {
-        Group { family: FamilyId(family), members: members.iter().copied().map(NodeId).collect() }
+        Group { family: FamilyId(family), own_way: None, members: members.iter().copied().map(NodeId).collect() }
     }
 
     fn cohorts(signed: &Signed) -> Vec<(u8, Vec<usize>)> {

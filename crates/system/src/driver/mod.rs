@@ -89,16 +89,26 @@ impl CollectiveConfig {
         self.chunking_of.iter().find(|of| of.0 == kind).map_or(self.chunking, |of| of.1)
     }
 
-    /// What a collective costs beside its bytes, if anything does.
+    /// What a collective costs by a model of software, if that says it.
     pub fn price(&self, kind: Kind, bytes: Bytes) -> Option<&Priced> {
         self.priced.iter().find(|priced| (priced.kind, priced.bytes) == (kind, bytes))
     }
 
     /// The pieces of a collective of `bytes` under a plan.
     pub fn pieces(&self, plan: &Plan, bytes: Bytes) -> Pieces {
-        let unit = plan.equal_blocks().saturating_mul(self.split.element.into());
         let carried = self.price(plan.kind(), bytes).map_or(bytes, |priced| priced.wire);
-        cut(carried, self.chunking_of(plan.kind()), self.lanes, self.split, self.padding.then_some(unit))
+        self.cut(plan, carried)
+    }
+
+    /// The payload that the pieces of a collective of `bytes` under a plan stand for, and the bytes that they carry in its
+    /// place: with padding, so that the ratio of what ranks send is the same.
+    pub fn payload(&self, plan: &Plan, bytes: Bytes) -> (u64, u64) {
+        (self.cut(plan, bytes).total(), self.pieces(plan, bytes).total())
+    }
+
+    fn cut(&self, plan: &Plan, bytes: Bytes) -> Pieces {
+        let unit = plan.equal_blocks().saturating_mul(self.split.element.into());
+        cut(bytes, self.chunking_of(plan.kind()), self.lanes, self.split, self.padding.then_some(unit))
     }
 }
 
@@ -145,6 +155,9 @@ pub struct Outcome {
     pub events: u64,
     /// The endpoints' report.
     pub report: Report,
+    /// Payload of the job that NPUs sent of their own: what they handed to the network, with the bytes that the job names in
+    /// place of those that collectives carry by a model of software.
+    pub payload: u64,
     /// By cohort, times of every collective.
     pub collectives: Vec<Vec<CollectiveTimes>>,
     /// By cohort, chunks of every collective.
@@ -538,6 +551,24 @@ where
         Failure::Stalled { at, waits }
     }
 
+    /// Payload of the job that NPUs sent of their own.
+    fn payload(&self, report: &Report) -> u64 {
+        let mut payload = report.sent - report.transit;
+        for (cohort, sent_of_chunks) in self.cohorts.iter().zip(&report.sent_of_chunks) {
+            if cohort.config.priced.is_empty() {
+                continue;
+            }
+            let mut sent = vec![0; cohort.times.len()];
+            for (seq, of_chunk) in (0..).map(ChunkId).zip(sent_of_chunks) {
+                sent[cohort.admission.collective_of(seq).index()] += of_chunk;
+            }
+            for ((_, call), carried) in cohort.calls().zip(sent) {
+                payload = payload - carried + cohort.payload(call, carried);
+            }
+        }
+        payload
+    }
+
     fn outcome(&mut self, end: Ps) -> Result<Outcome, Failure> {
         let books = self.net.books();
         let report = self.ep.report(end);
@@ -552,6 +583,7 @@ where
         Ok(Outcome {
             end,
             events: self.queue.0.popped(),
+            payload: self.payload(&report),
             report,
             collectives: cohorts().map(|cohort| cohort.times.clone()).collect(),
             chunks: cohorts().map(|cohort| cohort.admission.all_pieces().collect()).collect(),

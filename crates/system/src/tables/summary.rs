@@ -144,7 +144,7 @@ where
                 memory_read_bytes: report.memory_read * m,
                 memory_write_bytes: report.memory_written * m,
                 loaded_bytes: report.loaded * m,
-                sent_bytes: (report.sent - report.transit) * m,
+                sent_bytes: self.outcome.payload * m,
                 sent_by_switches_bytes: report.sent_by_switches * m,
                 transit_bytes: report.transit * m,
                 resources: report

@@ -8,14 +8,19 @@ use crate::support::{
 };
 use proptest::prelude::*;
 use syncline_system::spec::{
-    ChunkingSpec, CollectiveKindSpec, EndpointSpec, FoldSpec, LanesSpec, PricedSpec, SchedulingSpec, Spec,
+    AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, EndpointSpec, FoldSpec, GraphNodeSpec, GroupsSpec,
+    LanesSpec, OverrideSpec, PricedSpec, SchedulingSpec, Spec,
 };
 use syncline_system::{RunError, run_spec};
 
 const LAUNCH: u64 = 23_456_789;
 
-fn price(ranks: u32, bytes: u64, wire_bytes: u64, launch_ps: u64) -> PricedSpec {
-    PricedSpec { collective: CollectiveKindSpec::AllReduce, ranks, bytes, wire_bytes, launch_ps }
+fn named_reduce(bytes: u64) -> GraphNodeSpec {
+    named("c", reduce(0, bytes), &[])
+}
+
+fn price(bytes: u64, wire_bytes: u64, launch_ps: u64) -> PricedSpec {
+    PricedSpec { collective: CollectiveKindSpec::AllReduce, bytes, wire_bytes, launch_ps }
 }
 
 #[test]
@@ -32,10 +37,9 @@ fn a_collective_takes_its_launch_and_what_its_bytes_on_the_wire_take() {
                 spec.collectives.priced = priced;
                 run(&spec).summary.total_ps
             };
-            let taken = of(1_000_000, vec![price(12, 1_000_000, 1_234_560, LAUNCH)]);
+            let taken = of(1_000_000, vec![price(1_000_000, 1_234_560, LAUNCH)]);
             assert_eq!(taken, of(1_234_560, vec![]) + LAUNCH);
-            let others = vec![price(11, 1_000_000, 7, LAUNCH), price(12, 999_999, 7, LAUNCH)];
-            assert_eq!(of(1_000_000, others), of(1_000_000, vec![]), "prices of others");
+            assert_eq!(of(1_000_000, vec![price(999_999, 7, LAUNCH)]), of(1_000_000, vec![]), "the price of another size");
         }
     }
 }
@@ -49,7 +53,7 @@ fn collectives_of_a_communicator_go_one_after_the_other() {
             let of = |sizes: &[u64], launch: u64| {
                 let nodes = sizes.iter().map(|&bytes| named("c", reduce(0, bytes), &[])).collect();
                 let mut family = on_grid("all", &[6], &[0]);
-                family.collectives.priced = sizes.iter().map(|&bytes| price(6, bytes, 2 * bytes, launch)).collect();
+                family.collectives.priced = sizes.iter().map(|&bytes| price(bytes, 2 * bytes, launch)).collect();
                 (family.collectives.scheduling, family.collectives.padding) = (policy, true);
                 let classes = vec![class("all", 0..6, nodes)];
                 let spec =
@@ -76,7 +80,7 @@ fn whoever_calls_late_launches_late() {
     };
     let total = |late: u64| {
         let mut family = list("all", &[&[0, 1, 2, 3]]);
-        family.collectives.priced = vec![price(4, 50_000, 50_000, LAUNCH), price(4, 70_000, 70_000, LAUNCH)];
+        family.collectives.priced = vec![price(50_000, 50_000, LAUNCH), price(70_000, 70_000, LAUNCH)];
         family.collectives.lanes = LanesSpec::Split;
         run(&graph(vec![dim(4, 25, 0)], ideal(), networks()[0].clone(), vec![family], classes(late))).summary.total_ps
     };
@@ -89,20 +93,95 @@ fn whoever_calls_late_launches_late() {
 #[test]
 fn a_folded_run_is_the_same() {
     let mut spec = all_reduce(vec![dim(4, 25, 700_000), dim(4, 10, 300_000)], ideal(), 1_000_000);
-    (spec.collectives.padding, spec.collectives.priced) = (true, vec![price(16, 1_000_000, 1_600_000, LAUNCH)]);
+    (spec.collectives.padding, spec.collectives.priced) = (true, vec![price(1_000_000, 1_600_000, LAUNCH)]);
     let whole = run(&spec);
     let folded = run(&Spec { fold: FoldSpec::On, ..spec });
     assert_eq!(summary_but_fold(&folded), summary_but_fold(&whole));
 }
 
+/// Two groups side by side that share no link: together they take what the slower one takes alone, in whatever order they are
+/// named, whether as groups of a collective or as communicators of a family.
+#[test]
+fn communicators_of_a_family_have_prices_and_grids_of_their_own() {
+    let (size, near, far) = (400_000, &[0, 1, 2, 3][..], &[4, 5, 8, 9][..]);
+    let own_way = |first: u32, grid: Vec<u32>, wire: u64| {
+        let collectives = CollectiveSpec { priced: vec![price(size, wire, LAUNCH)], ..all_reduce(vec![], ideal(), 0).collectives };
+        OverrideSpec { family: 0, first: vec![first], grid: Some(grid), collectives }
+    };
+    let overrides = vec![own_way(0, vec![4], 500_000), own_way(4, vec![2, 2], 900_000)];
+    let of = |groups: &[&[u32]]| {
+        let mut spec = all_reduce(vec![dim(4, 25, 700_000), dim(3, 10, 300_000)], ideal(), size);
+        let members = groups.iter().map(|group| group.to_vec()).collect();
+        spec.groups = Some(GroupsSpec { members, grid: None, along: None });
+        let named = |own: &&OverrideSpec| groups.iter().any(|group| group[0] == own.first[0]);
+        spec.overrides = overrides.iter().filter(named).cloned().collect();
+        let mut family = list("all", groups);
+        family.collectives = spec.collectives.clone();
+        let classes = vec![class("all", groups.concat(), vec![named_reduce(size)])];
+        let dims = vec![dim(4, 25, 700_000), dim(3, 10, 300_000)];
+        let mut in_graph = graph(dims, ideal(), spec.network.clone(), vec![family], classes);
+        in_graph.overrides = spec.overrides.clone();
+        let [collective, in_graph] = [spec, in_graph].map(|spec| run(&spec).summary.total_ps);
+        assert_eq!(collective, in_graph);
+        collective
+    };
+    let (quick, slow) = (of(&[near]), of(&[far]));
+    assert!(quick < slow);
+    assert_eq!(of(&[near, far]), slow);
+    assert_eq!(of(&[far, near]), slow);
+}
+
+#[test]
+fn overrides_of_no_communicator_and_of_one_twice_are_refused() {
+    let mut spec = all_reduce(vec![dim(4, 25, 0)], ideal(), 1000);
+    spec.groups = Some(GroupsSpec { members: vec![vec![0, 1], vec![2, 3]], grid: None, along: None });
+    for first in [vec![1], vec![0, 2, 0]] {
+        let collectives = spec.collectives.clone();
+        spec.overrides = vec![OverrideSpec { family: 0, first, grid: None, collectives }];
+        let Err(RunError::Spec(refusals)) = run_spec(&spec, None) else { panic!("it is carried out") };
+        assert!(refusals[0].to_string().contains("overrides.0.first"), "{}", refusals[0]);
+    }
+}
+
+/// What NPUs send is what they send without prices, whatever the protocol makes of it, with all endpoints.
+#[test]
+fn payload_that_is_sent_does_not_depend_on_prices() {
+    use CollectiveKindSpec::{AllGather, AllReduce, AllToAll, Broadcast, ReduceScatter};
+    let pairs = |endpoint: EndpointSpec| networks().into_iter().map(move |network| (endpoint.clone(), network));
+    for (endpoint, network) in endpoints().into_iter().flat_map(pairs) {
+        for kind in [AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast] {
+            if kind == Broadcast && matches!(endpoint, EndpointSpec::Ace(_)) {
+                continue; // which it does not carry out
+            }
+            for chunking in [ChunkingSpec::Count { chunks: 3 }, chunks_of(65_536)] {
+                let of = |wire_bytes: Option<u64>| {
+                    let mut spec = all_reduce(vec![dim(4, 25, 700_000), dim(3, 10, 300_000)], endpoint.clone(), 0);
+                    spec.job = collective_job(kind, 960_000);
+                    (spec.network, spec.collectives.padding) = (network.clone(), true);
+                    (spec.collectives.algorithm, spec.collectives.chunking) = (AlgorithmSpec::Hierarchical, chunking);
+                    let priced = |wire_bytes| PricedSpec { collective: kind, bytes: 960_000, wire_bytes, launch_ps: 7 };
+                    spec.collectives.priced = wire_bytes.map(priced).into_iter().collect();
+                    run(&spec).summary
+                };
+                let plain = of(None);
+                assert_eq!(plain.endpoint.sent_bytes + plain.endpoint.transit_bytes, plain.network.injected_bytes);
+                for wire_bytes in [1, 480_001, 1_920_000] {
+                    let priced = of(Some(wire_bytes));
+                    assert_eq!(priced.endpoint.sent_bytes, plain.endpoint.sent_bytes, "{kind:?} {endpoint:?}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn bytes_that_become_none_are_refused() {
     let mut spec = all_reduce(vec![dim(4, 25, 0)], ideal(), 1000);
-    spec.collectives.priced = vec![price(4, 1000, 0, 0)];
+    spec.collectives.priced = vec![price(1000, 0, 0)];
     let Err(RunError::Spec(refusals)) = run_spec(&spec, None) else { panic!("it is carried out") };
     assert!(refusals[0].to_string().contains("collectives.priced"), "{}", refusals[0]);
     spec.job = collective_job(CollectiveKindSpec::AllReduce, 0);
-    spec.collectives.priced = vec![price(4, 0, 0, LAUNCH)];
+    spec.collectives.priced = vec![price(0, 0, LAUNCH)];
     assert_eq!(run(&spec).summary.total_ps, 0, "there is nothing to launch");
 }
 
@@ -119,10 +198,9 @@ proptest! {
         const SIZES: [u64; 3] = [0, 777, 30_000];
         let families = [("rows", vec![0]), ("columns", vec![1]), ("all", vec![0, 1])].into_iter().map(|(name, along)| {
             let mut family = on_grid(name, &[3, 4], &along);
-            let ranks = along.iter().map(|&dim| [3, 4][usize::from(dim)]).product();
             family.collectives = collectives();
             let c = &mut family.collectives;
-            c.priced = SIZES.iter().zip(&launches).map(|(&b, &launch)| price(ranks, b, 2 * b, launch)).collect();
+            c.priced = SIZES.iter().zip(&launches).map(|(&b, &launch)| price(b, 2 * b, launch)).collect();
             (c.chunking, c.inflight) = (chunks_of(5_000), inflight);
             c.lanes = if lanes { LanesSpec::Split } else { LanesSpec::Alternate };
             c.scheduling = if lifo { SchedulingSpec::Lifo } else { SchedulingSpec::Fifo };

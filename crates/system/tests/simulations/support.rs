@@ -143,6 +143,7 @@ pub fn dims(spec: &mut Spec) -> &mut Vec<DimSpec> {
 pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spec {
     Spec {
         families: Vec::new(),
+        overrides: Vec::new(),
         fabric: FabricSpec::Product { dims, odd_links: vec![] },
         groups: None,
         fold: FoldSpec::Off,
