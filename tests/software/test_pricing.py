@@ -101,6 +101,23 @@ def test_the_algorithm_of_nccl(algorithm: str) -> None:
     )
 
 
+@pytest.mark.parametrize("kind", ["all-reduce", "all-to-all", "broadcast"])
+@pytest.mark.parametrize(
+    ("topology", "machine", "groups", "gpus"),
+    [
+        ("Switch(8, rate=450GB/s)", "dgx-h100", None, None),
+        ("Switch(8, rate=450GB/s)_Switch(4, rate=50GB/s)", "dgx-h100(nodes=4)", None, None),
+        ("Switch(8, rate=450GB/s)_Switch(4, rate=50GB/s)", "dgx-h100(nodes=4)", "1-4;5,6,14,15", "5,6,14,15"),
+    ],
+)
+def test_switches_of_gpus_take_what_machines_of_such_take(
+    kind: str, topology: str, machine: str, groups: str | None, gpus: str | None
+) -> None:
+    more: dict[str, object] = {} if groups is None else {"groups": groups}
+    found = simulated(topology, kind, 16 * MIB, npu={"gpu": "h100"}, **more)
+    assert found == pytest.approx(predicted(machine, kind, 16 * MIB, gpus), rel=0.01)
+
+
 @settings(max_examples=20)
 @given(
     size=st.integers(MIB, 2**32), kind=st.sampled_from(KINDS), gpus=st.sampled_from(["0-3", "0-7", "0,8", "0-3,8-11"])
@@ -112,9 +129,11 @@ def test_any_size_on_any_part(size: int, kind: str, gpus: str) -> None:
 
 
 def test_groups_that_share_nics_take_longer() -> None:
-    """Each of four groups of one GPU per server has a NIC to itself; four that share one have a quarter each."""
+    """Each of four groups of one GPU per server has a NIC to itself; four that share one, on its socket, have a quarter
+    each.
+    """
     rail, single = "dgx-a100(nodes=2)", "dgx-a100(nodes=2, nics=single)"
-    pairs = "0,8;2,10;4,12;6,14"
+    pairs = "0,8;1,9;2,10;3,11"
     for machine, longer in ((rail, 1.0), (single, 4.0)):
         alone = simulated(machine, "all-reduce", 1024 * MIB, groups="0,8")
         beside = simulated(machine, "all-reduce", 1024 * MIB, groups=pairs)
@@ -146,6 +165,10 @@ def test_own_constants(tmp_path: Path, syncline_command: Callable[..., Ended], m
     ("changes", "field"),
     [
         ({"topology": "Ring(8)"}, "topology"),
+        ({"topology": "Switch(8)"}, "npu.gpu"),
+        ({"topology": "Switch(8)", "npu": {"gpu": "p100"}}, "npu.gpu"),
+        ({"topology": "Switch(8, efficiency=94%)", "npu": {"gpu": "h100"}}, "topology"),
+        ({"topology": "Switch(2)_Switch(2)_Switch(2)", "npu": {"gpu": "h100"}}, "topology"),
         ({"topology": "dgx-a100(efficiency=80%)"}, "topology"),
         ({"collective": {"algorithm": "auto"}}, "collective.algorithm"),
         ({"gpus": "0-3,8"}, "endpoint"),

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from support.command import Ended
 from syncline import document, engine
@@ -72,6 +74,34 @@ def test_every_strategy_runs_and_its_parts_add_up(parallel: str) -> None:
 def test_folded_and_whole_runs_are_the_same(parallel: str, topology: str) -> None:
     folded, whole = (engine.run(loaded(parallel, topology, more=f"fold: '{f}'")).summary for f in ("on", "off"))
     assert folded["simulated_npus"] < whole["simulated_npus"] == whole["npus"]
+    different = {name for name in whole if folded[name] != whole[name]}
+    assert different <= {"simulated_npus", "unfolded", "events"}
+
+
+@settings(max_examples=16)
+@given(
+    server=st.sampled_from(["central", "sharded"]),
+    updates=st.sampled_from(["synchronous", "asynchronous"]),
+    tensor=st.sampled_from([1, 2]),
+    topology=st.sampled_from(['"Switch(4)"', '"Ring(2)_Ring(4)"', '"FullyConnected(4)"', "dgx-a100"]),
+    iterations=st.integers(1, 6),
+    tail=st.sampled_from(["stop", "drain"]),
+    overlap=st.booleans(),
+)
+@example(
+    server="sharded", updates="asynchronous", tensor=1, topology='"Switch(4)"', iterations=4, tail="stop", overlap=True
+)
+def test_folded_runs_with_parameter_servers_are_the_same(
+    *, server: str, updates: str, tensor: int, topology: str, iterations: int, tail: str, overlap: bool
+) -> None:
+    """Also in whether iterations have settled: no NPU is then in the next iteration in which others are not."""
+    parallel = f"{{parameter_server: {server}, updates: {updates}, tensor: {tensor}}}"
+    training = f"training: {{iterations: {iterations}, tail: {tail}, overlap: {str(overlap).lower()}}}"
+    try:
+        folded = engine.run(loaded(parallel, topology, more=f"fold: 'on'\n{training}"), steady=True).summary
+    except InputError:
+        return  # servers that differ from the others do not fold
+    whole = engine.run(loaded(parallel, topology, more=f"fold: 'off'\n{training}"), steady=True).summary
     different = {name for name in whole if folded[name] != whole[name]}
     assert different <= {"simulated_npus", "unfolded", "events"}
 

@@ -66,10 +66,11 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
     carry it out.
     """
     cluster = platform.cluster_of(experiment.topology, experiment.npu.gpu)
-    parts = [(part, section) for part, section in demand.parts(specified, ask) if len(part.members[0]) > 1]
-    asked: dict[tuple[int, int], set[tuple[str, int, int]]] = {}
+    in_all = demand.parts(specified, ask)
+    parts = [(part, section) for part, section in in_all if len(part.members[0]) > 1 and part.collectives]
+    collectives: dict[tuple[int, int], set[tuple[str, int, int]]] = {}
     for part, section in parts:
-        asked.setdefault((id(section), len(part.members[0])), set()).update(part.collectives)
+        collectives.setdefault((id(section), len(part.members[0])), set()).update(part.collectives)
     priced: dict[tuple[int, _Place], dict[str, Any]] = {}
     overrides: list[dict[str, Any]] = []
     for part, section in parts:
@@ -77,7 +78,7 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
             key = (id(section), _place(cluster, members))
             if key not in priced:
                 of = _Priced(experiment, specified, section, cluster, members, time)
-                priced[key] = of.override(sorted(asked[id(section), len(members)]))
+                priced[key] = of.override(sorted(collectives[id(section), len(members)]))
             own = {"family": part.family, **priced[key]}
             same = next((known for known in overrides if known | {"first": None} == own | {"first": None}), None)
             if same is None:
