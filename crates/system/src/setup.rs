@@ -18,7 +18,8 @@ use crate::pieces::{Chunking, LaneUse};
 use crate::pipeline::TryOut;
 use crate::place::Placement;
 use crate::spec::{
-    ChunkingSpec, CollectiveKindSpec, FoldSpec, GroupsSpec, JobSpec, LanesSpec, LoadSpec, PricedSpec, SchedulingSpec, Spec,
+    ChunkingSpec, CollectiveKindSpec, FoldSpec, GroupsSpec, JobSpec, LanesSpec, LoadSpec, PricedSpec, SchedulingSpec,
+    Spec,
 };
 use std::sync::Arc;
 use syncline_collective::{Kind, Plan, Rank};

@@ -30,9 +30,9 @@ const PRECISION: u64 = 1_000_000;
 pub struct IterationEnd {
     /// When.
     pub at: Ps,
-    /// Background nodes that NPUs then know of and have not computed.
+    /// Background nodes of this iteration and of those before it that have not been computed then, on all NPUs.
     pub behind: u64,
-    /// How long they have been at those that they are computing, summed.
+    /// How long NPUs have been at those of them that they are computing, the mean, so that it is the same in a folded run.
     pub begun: u64,
 }
 

@@ -39,7 +39,11 @@ fn a_collective_takes_its_launch_and_what_its_bytes_on_the_wire_take() {
             };
             let taken = of(1_000_000, vec![price(1_000_000, 1_234_560, LAUNCH)]);
             assert_eq!(taken, of(1_234_560, vec![]) + LAUNCH);
-            assert_eq!(of(1_000_000, vec![price(999_999, 7, LAUNCH)]), of(1_000_000, vec![]), "the price of another size");
+            assert_eq!(
+                of(1_000_000, vec![price(999_999, 7, LAUNCH)]),
+                of(1_000_000, vec![]),
+                "the price of another size"
+            );
         }
     }
 }
@@ -105,7 +109,8 @@ fn a_folded_run_is_the_same() {
 fn communicators_of_a_family_have_prices_and_grids_of_their_own() {
     let (size, near, far) = (400_000, &[0, 1, 2, 3][..], &[4, 5, 8, 9][..]);
     let own_way = |first: u32, grid: Vec<u32>, wire: u64| {
-        let collectives = CollectiveSpec { priced: vec![price(size, wire, LAUNCH)], ..all_reduce(vec![], ideal(), 0).collectives };
+        let collectives =
+            CollectiveSpec { priced: vec![price(size, wire, LAUNCH)], ..all_reduce(vec![], ideal(), 0).collectives };
         OverrideSpec { family: 0, first: vec![first], grid: Some(grid), collectives }
     };
     let overrides = vec![own_way(0, vec![4], 500_000), own_way(4, vec![2, 2], 900_000)];
