@@ -35,7 +35,7 @@ pub use alarm::Alarm;
 pub use books::{Books, Wire};
 pub use grid::Grid;
 pub use ids::{Id, NodeId, NodeSet, PortId};
-pub use queue::{EventQueue, Key, Schedule};
+pub use queue::{EventQueue, Key, Owned, Schedule};
 pub use refusal::Refusal;
 pub use slab::Slab;
 pub use stats::{Peaks, Resolution, Wait, Windows};

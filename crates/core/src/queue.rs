@@ -36,10 +36,30 @@ impl Key {
     }
 }
 
+/// An event and its key as the queue holds them for its owner, who may be one of several users of a model.
+#[derive(Clone, Copy, Debug)]
+pub struct Owned<E> {
+    /// The key.
+    pub key: Key,
+    /// The event.
+    pub event: E,
+}
+
 /// Where a layer puts its timers.
 pub trait Schedule<E> {
     /// Asks for `event` at `time`, which must not lie in the past.
     fn at(&mut self, time: Ps, key: Key, event: E);
+
+    /// An event of the present user of a model, as the queue will hold it. A model that does not know yet when work will be
+    /// done keeps this with the work.
+    fn owned(&self, key: Key, event: E) -> Owned<E> {
+        Owned { key, event }
+    }
+
+    /// Asks for an event of an owner at `time`, whoever uses the model at present.
+    fn at_for_owner(&mut self, time: Ps, Owned { key, event }: Owned<E>) {
+        self.at(time, key, event);
+    }
 
     /// No event of any layer happens before this time, unless it is asked for from now on. A layer with a queue of its own may
     /// go so far without asking. Where it is not known it is [`Ps::ZERO`].

@@ -53,8 +53,9 @@ pub trait StepCost {
     }
 
     /// Works on a block of `len` bytes that was ready at `now`, at the stage that `done` names, and has `done`
-    /// happen, under its key, when that is done. What comes to a stage first is done first as long as all of it is of
-    /// one kind of step.
+    /// happen, under its key, when that is done. A model that learns the time of that only in a later call keeps `done` as
+    /// [`Schedule::owned`], since that call may come from another room. What comes to a stage first is done first as long as
+    /// all of it is of one kind of step.
     fn work<Q: Schedule<WorkDone>>(&mut self, now: Ps, op: Op, len: Bytes, done: WorkDone, q: &mut Q);
 
     /// Whether a thread is a stream: it does nothing until what it has sent has left, and what its NPU sends to a place goes in

@@ -291,6 +291,16 @@ impl Executor {
         Ps(self.streams[self.streams_of(npu)][1..].iter().map(|stream| stream.alone).sum())
     }
 
+    /// Whether endpoints say how long kernels take.
+    pub fn is_contended(&self) -> bool {
+        self.computers.contended.is_some()
+    }
+
+    /// Whether what a stream computes shares its NPU with communication, so that the endpoint says how long it takes.
+    fn shares_npu(&self, npu: NodeId, stream: Stream) -> bool {
+        self.is_contended() && self.graph(npu).streams()[stream.index()] != Order::Host
+    }
+
     /// The kernels of a compute node on an NPU, if the endpoints say how long they take.
     pub fn kernels(&self, npu: NodeId, node: NodeIndex) -> Vec<Kernel> {
         let on_npu = |kernel: &Kernel| Kernel { alone: self.on(npu, kernel.alone), ..*kernel };
@@ -332,7 +342,7 @@ impl Executor {
             None => state.head = node.next(),
             Some(readiness) => readiness.left -= 1,
         }
-        if self.computers.contended.is_some() {
+        if self.shares_npu(npu, stream) {
             self.account(npu, stream, node, (began, now));
         }
         if stream != Stream::MAIN {
@@ -416,7 +426,7 @@ impl Executor {
             }
             let own = self.stream(npu, stream);
             (own.head, own.computing, own.since) = (next, true, now);
-            if self.computers.contended.is_some() {
+            if self.shares_npu(npu, stream) {
                 actions.push(Action::Compute(next, stream));
             } else {
                 let end = now + self.on(npu, time);

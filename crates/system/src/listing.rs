@@ -167,6 +167,7 @@ pub fn listing(spec_json: &str) -> Result<Listing, RunError> {
             let order = |order: &Order| match order {
                 Order::InOrder => "in-order",
                 Order::ByReadiness => "by-readiness",
+                Order::Host => "host",
             };
             let streams = job.source.streams(class).iter().map(order).collect();
             classes.push(Class { name: job.source.class_name(class), npus, streams, nodes });

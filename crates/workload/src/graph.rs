@@ -69,6 +69,9 @@ pub enum Order {
     InOrder,
     /// Of those whose dependencies are done, the first in the order of production.
     ByReadiness,
+    /// The next one in the order of production, by the host of the NPU: it takes nothing of what kernels and communication
+    /// share.
+    Host,
 }
 
 /// Which of several ranks is meant, from the point of view of another one of its communicator: so many ranks on, around

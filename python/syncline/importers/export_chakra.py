@@ -121,7 +121,7 @@ def _nodes(
     """By stream in order, the last node that computes there."""
     for number, node in enumerate(of["nodes"]):
         order: list[int] = []
-        if node["op"] == "compute" and of["streams"][node["stream"]] == "in-order":
+        if node["op"] == "compute" and of["streams"][node["stream"]] != "by-readiness":
             order = [last[node["stream"]]] if node["stream"] in last else []
             last[node["stream"]] = number
         own: dict[str, tuple[str, Any]] = {f"{PRIVATE}layer": ("string", node["layer"])}

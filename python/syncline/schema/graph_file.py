@@ -180,10 +180,11 @@ class NpuClass(Section):
 
     npus: Numbers
     """Its NPUs."""
-    streams: Annotated[list[Literal["in-order", "by-readiness"]], Field(min_length=1, max_length=255)] = Field(
+    streams: Annotated[list[Literal["in-order", "by-readiness", "host"]], Field(min_length=1, max_length=255)] = Field(
         default=["in-order"]
     )
-    """Which node of a stream runs next: the next one of the list, or of those that are ready the first of the list."""
+    """Which node of a stream runs next: the next one of the list, or of those that are ready the first of the list.
+    `host` is the next one too, run by the host of the NPU, which takes nothing of the NPU."""
     nodes: list[Node]
     """The nodes of an iteration, in order; iterations repeat them."""
 

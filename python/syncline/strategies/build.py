@@ -39,7 +39,7 @@ class Class:
     def streams(self) -> list[str]:
         """In which order its streams compute: its own, that of a parameter server, and that of its host."""
         last = max((node.stream for node in self.nodes), default=MAIN)
-        return ["in-order", "by-readiness", "in-order"][: last + 1]
+        return ["in-order", "by-readiness", "host"][: last + 1]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@
 //!   charged; the bus is communication's own. Each of the two servers competes while it has work that is ready, and
 //!   not in between: what communication leaves idle between messages, kernels have. Without kernels, times are those
 //!   of the static split with all the memory and the same SMs.
+//! * The communication of an NPU is that of all its communicators, and messages between two ranks: they have these SMs and
+//!   warps together, and queue for the same two servers, whichever [room](crate::rooms) they are in.
 //!
 //! Rates are constant between changes: a kernel or a piece of communication starts or ends. All of it is integer arithmetic on
 //! [`Share`](syncline_core::share::Share) and [`Work`](syncline_core::share::Work); ends are rounded up to the next picosecond, and nothing depends on an NPU's number.
@@ -89,9 +91,9 @@ impl Contended {
     ) -> Option<(Ps, Ps)> {
         let memory = Share::of(config.memory);
         steady.iter_mut().for_each(|load| load.memory = memory);
-        let kernels = [Load { warps, memory }; 2];
+        let kernels = [Load { warps, memory }; 2].into_iter();
         let mut sharing = Sharing::new(config.memory, config.sms, contention, steady);
-        let rates = sharing.solve([true, true], &kernels);
+        let rates = sharing.solve([true, true], kernels);
         let communication = rates.communication.into_iter().min()?;
         Some((communication.time(Work::of(bytes))?, rates.speeds[0].time(ALONE.work(alone))?))
     }
@@ -112,7 +114,7 @@ impl StepCost for Contended {
             write: (writes(op) && self.charge_writes).then_some(len),
             read,
             send: op.sends().then_some(len),
-            done,
+            done: q.owned(done.key(), done),
         };
         let npu = &mut self.npus[npu];
         npu.advance(now);

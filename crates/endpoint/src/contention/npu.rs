@@ -8,7 +8,7 @@ use crate::servers::{RateServer, ResourceUse};
 use crate::work_done::WorkDone;
 use std::collections::VecDeque;
 use syncline_core::share::{Share, Work};
-use syncline_core::{Alarm, Bytes, NodeId, Ps, Schedule};
+use syncline_core::{Alarm, Bytes, NodeId, Owned, Ps, Schedule};
 
 /// A step of communication.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Transfer {
     pub read: Bytes,
     /// Bytes of its message, while they are read.
     pub send: Option<Bytes>,
-    /// What is then done.
-    pub done: WorkDone,
+    /// The event of its end.
+    pub done: Owned<WorkDone>,
 }
 
 /// Where NPUs put what they are done with, and what they account.
@@ -44,7 +44,7 @@ impl Outlet {
 /// A step that is not done.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    done: WorkDone,
+    done: Owned<WorkDone>,
     /// When it may be read; unknown while it is being written.
     ready: Option<Ps>,
     /// What it has received is there.
@@ -86,16 +86,13 @@ struct Stream {
 /// The servers by their place in an NPU.
 const SMS: usize = 0;
 const MEMORY: usize = 1;
-/// Streams of an NPU.
-const STREAMS: usize = 2;
-
 #[derive(Clone, Debug)]
 pub(super) struct Npu {
     node: NodeId,
     /// The time that everything below is of.
     now: Ps,
     servers: [Server; 2],
-    streams: [Stream; STREAMS],
+    streams: Vec<Stream>,
     /// The steps from `first` on that are not done, or stand behind one that is not.
     steps: VecDeque<Option<Open>>,
     first: u64,
@@ -115,7 +112,7 @@ impl Npu {
             node,
             now: Ps::ZERO,
             servers: Default::default(),
-            streams: Default::default(),
+            streams: Vec::new(),
             steps: VecDeque::new(),
             first: 0,
             sends: VecDeque::new(),
@@ -173,7 +170,11 @@ impl Npu {
 
     /// Starts kernels on a stream that has none.
     pub fn compute(&mut self, stream: u8, kernels: &[Kernel]) {
-        let stream = &mut self.streams[usize::from(stream)];
+        let number = usize::from(stream);
+        if number >= self.streams.len() {
+            self.streams.resize(number + 1, Stream::default());
+        }
+        let stream = &mut self.streams[number];
         assert!(!stream.computing, "one node per stream at a time");
         stream.kernels.extend(kernels.iter().filter(|k| k.alone > Ps::ZERO));
         stream.computing = true;
@@ -184,7 +185,7 @@ impl Npu {
     /// Ends what is done, begins what can begin, and shares the NPU among all that runs.
     pub fn settle<Q: Schedule<WorkDone>>(&mut self, sharing: &mut Sharing, out: &mut Outlet, q: &mut Q) {
         while self.serve(MEMORY, out, q) | self.serve(SMS, out, q) {}
-        for stream in 0..STREAMS {
+        for stream in 0..self.streams.len() {
             self.go_on(stream, out);
         }
         let busy = [SMS, MEMORY].map(|s| self.servers[s].begun.is_some());
@@ -254,7 +255,7 @@ impl Npu {
     /// All parts of a step are done, or will be at a known time.
     fn close<Q: Schedule<WorkDone>>(&mut self, step: u64, q: &mut Q) {
         let Open { done, until, .. } = *self.open(step);
-        q.at(until.max(self.now), done.key(), done);
+        q.at_for_owner(until.max(self.now), done);
         self.steps[(step - self.first) as usize] = None;
         while self.steps.front().is_some_and(Option::is_none) {
             self.steps.pop_front();
@@ -281,13 +282,8 @@ impl Npu {
 
     /// Works out all rates.
     fn share(&mut self, sharing: &mut Sharing) {
-        let mut loads = [Load { warps: 0, memory: Share::ZERO }; STREAMS];
-        let mut count = 0;
-        for kernel in self.streams.iter().filter_map(|s| s.kernels.front()) {
-            loads[count] = Load::of(kernel);
-            count += 1;
-        }
-        let rates = sharing.solve(self.busy, &loads[..count]);
+        let kernels = self.streams.iter().filter_map(|s| s.kernels.front());
+        let rates = sharing.solve(self.busy, kernels.map(Load::of));
         for (server, rate) in self.servers.iter_mut().zip(rates.communication) {
             server.rate = rate;
         }
@@ -308,8 +304,9 @@ impl Npu {
         const LATEST: Ps = Ps(Ps::MAX.0 - 1); // beyond the horizon; Ps::MAX means never
         let next = next.map_or(Ps::MAX, |at| at.min(LATEST));
         if self.timer.set(next) {
-            let timer = WorkDone::Shares { npu: self.node.0 };
-            q.at(next, timer.key(), timer);
+            // The timer is the NPU's own, whoever asks for it.
+            let event = WorkDone::Shares { npu: self.node.0 };
+            q.at_for_owner(next, Owned { key: event.key(), event });
         }
     }
 }

@@ -50,9 +50,9 @@ impl Sharing {
 
     /// What communication, if it has work for its SMs and for memory, and kernels get. The speeds of `kernels` come
     /// first, those of the steady loads after them.
-    pub fn solve(&mut self, busy: [bool; 2], kernels: &[Load]) -> &Rates {
+    pub fn solve(&mut self, busy: [bool; 2], kernels: impl Iterator<Item = Load>) -> &Rates {
         self.loads.clear();
-        self.loads.extend(kernels.iter().chain(&self.steady));
+        self.loads.extend(kernels.chain(self.steady.iter().copied()));
         self.share_sms(busy[0]);
         self.share_memory(busy[1]);
         &self.rates

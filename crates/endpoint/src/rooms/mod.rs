@@ -5,7 +5,9 @@
 //! keep waiting there. What the endpoints of an NPU
 //! share is its hardware ([`Engine::Hardware`]): servers of memory, buses, SMs, SRAM ports and ALUs, each of which serves one
 //! piece of work after the other. So work of one room never waits for another room to do anything but to finish a piece of
-//! work that is under way, and a room makes progress as it would alone.
+//! work that is under way, and a room makes progress as it would alone. When a piece of work is done, the room that asked for it
+//! hears of it. Where the time of that depends on what else runs, it may be found out while another room uses the hardware
+//! ([`Schedule::owned`]).
 //!
 //! *Priority* decides where rooms of an NPU wait for the same thing and somebody chooses: at the port of an ACE, when the
 //! network has room for another packet, and among simultaneous events. Servers serve what has come first, whoever it is of.

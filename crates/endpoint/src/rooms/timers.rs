@@ -3,7 +3,7 @@
 use crate::ace::AceEvent;
 use crate::api::RoomId;
 use crate::work_done::WorkDone;
-use syncline_core::{Key, Ps, Schedule};
+use syncline_core::{Key, Owned, Ps, Schedule};
 
 /// Bits of an NPU's number that name the room.
 const ROOM_BITS: u32 = 12;
@@ -84,7 +84,18 @@ pub struct RoomQueue<'a, Q> {
 impl<T: RoomTimer, Q: Schedule<T>> Schedule<T> for RoomQueue<'_, Q> {
     #[inline]
     fn at(&mut self, time: Ps, key: Key, timer: T) {
-        self.queue.at(time, key.of_part(self.number, NUMBER_BITS), marked(timer, self.room));
+        let timer = self.owned(key, timer);
+        self.at_for_owner(time, timer);
+    }
+
+    #[inline]
+    fn owned(&self, key: Key, timer: T) -> Owned<T> {
+        Owned { key: key.of_part(self.number, NUMBER_BITS), event: marked(timer, self.room) }
+    }
+
+    #[inline]
+    fn at_for_owner(&mut self, time: Ps, timer: Owned<T>) {
+        self.queue.at_for_owner(time, timer);
     }
 }
 

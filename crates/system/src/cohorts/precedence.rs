@@ -209,7 +209,7 @@ impl Precedence {
             let state = &mut self.roles[role];
             if let NodeWork::Compute(_) = node.work {
                 state.main_left += u32::from(node.stream == Stream::MAIN);
-                if graph.streams()[node.stream.index()] == Order::InOrder {
+                if graph.streams()[node.stream.index()] != Order::ByReadiness {
                     state.last.resize(state.last.len().max(node.stream.index() + 1), None);
                     let before = state.last[node.stream.index()].replace(index);
                     if let Some(before) = before.filter(|before| !state.done[before.index()]) {

@@ -62,6 +62,11 @@ pub(super) const WAITS_SHOWN: usize = 20;
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Failure::Stalled { at, waits } if waits.is_empty() => write!(
+                f,
+                "the simulation stalled at {at}: nothing can happen any more, and no part waits for another, which is an \
+                 error of the engine that is worth a report"
+            ),
             Failure::Stalled { at, waits } => {
                 write!(
                     f,
@@ -95,5 +100,16 @@ impl fmt::Display for Failure {
                 books.accepted, books.delivered, books.failed
             ),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_in_which_nothing_waits_is_an_error_of_the_engine() {
+        let text = Failure::Stalled { at: Ps(7), waits: Vec::new() }.to_string();
+        assert!(text.contains("an error of the engine") && !text.contains("0 parts"), "{text}");
     }
 }

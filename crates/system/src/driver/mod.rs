@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use syncline_collective::{Kind, PhaseId, Plan, Split};
 use syncline_core::{Books, Bytes, Key, NodeId, Ps, Wire};
+use syncline_endpoint::api::class;
 use syncline_endpoint::{ChunkId, Ctx, Endpoint, EpOut, Layout, Report};
 use syncline_network::{Loss, NetOut, Network};
 use syncline_workload::{NodeIndex, Stream};
@@ -33,6 +34,9 @@ const COMPUTED: u8 = 0;
 
 /// The place in that class of the begin of an NPU, which has no stream that computes.
 const BEGUN: u32 = 1 << u8::BITS;
+
+/// The same of the host of an NPU on which kernels end with the timer of what they share: after that.
+const HOST_COMPUTED: u8 = class::SHARES + 2;
 
 /// Event class of the end of the launch of a collective; those of an NPU are told apart by the collective's number.
 const LAUNCHED: u8 = 2;
@@ -540,7 +544,8 @@ where
 
     fn computes_until(&mut self, end: Ps, npu: NodeId, stream: Stream) {
         // Both streams of an NPU may finish at once, and do not commute.
-        let key = Key::new(COMPUTED, stream.index() as u32);
+        let class = if self.executor.is_contended() { HOST_COMPUTED } else { COMPUTED };
+        let key = Key::new(class, stream.index() as u32);
         self.queue.0.push(end, key, Event::Computed(npu.0, stream));
     }
 

@@ -116,13 +116,14 @@ impl<'a> Rooms<'a> {
     /// The only room.
     ///
     /// # Errors
-    /// A [`Refusal`] if there are several.
+    /// A [`Refusal`] if there are several, or the job is one that may have messages between two ranks.
     pub fn only(self) -> Result<EndpointParts<'a>, Refusal> {
         match <[EndpointParts<'a>; 1]>::try_from(self.parts) {
             Ok([part]) if self.numbers.is_none() => Ok(part),
             _ => {
-                let refusal = Refusal::of("endpoint.kind", "this endpoint has no room for several families");
-                Err(refusal.accepting("one family of communicators, or another endpoint"))
+                let message = "this endpoint carries out single collectives and copies of a model, not graphs or jobs";
+                let refusal = Refusal::of("endpoint.kind", message);
+                Err(refusal.accepting("another endpoint; or a collective, or a model with `batch` as the workload"))
             }
         }
     }

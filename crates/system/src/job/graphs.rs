@@ -148,6 +148,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
         let order = |order: &OrderSpec| match order {
             OrderSpec::InOrder => Order::InOrder,
             OrderSpec::ByReadiness => Order::ByReadiness,
+            OrderSpec::Host => Order::Host,
         };
         classes.push(ListedClass {
             name: class.name.clone(),

@@ -104,6 +104,8 @@ pub enum OrderSpec {
     InOrder,
     /// Of those whose dependencies are done, the first of the list.
     ByReadiness,
+    /// The next one of the list, by the host of the NPU, whose work takes nothing of the NPU.
+    Host,
 }
 
 /// A node of an iteration: in JSON an object or, since there may be millions, a list of all its fields in this order.

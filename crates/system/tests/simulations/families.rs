@@ -1,6 +1,9 @@
 //! Families of communicators, and classes of NPUs with graphs of their own.
 
-use crate::support::{ace, all_reduce, baseline, chunks_of, dim, forwarding, ideal, packet, run, streaming};
+use crate::contention::contended;
+use crate::support::{
+    ace, all_reduce, baseline, chunks_of, dim, forwarding, ideal, packet, run, streaming, summary_but_fold,
+};
 use proptest::prelude::*;
 use std::sync::Arc;
 use syncline_system::spec::{
@@ -82,7 +85,7 @@ pub fn flow() -> NetworkSpec {
     NetworkSpec::Flow(FlowSpec::default())
 }
 
-fn switch(size: u32, rate_gbs: u64, latency_ps: u64) -> DimSpec {
+pub fn switch(size: u32, rate_gbs: u64, latency_ps: u64) -> DimSpec {
     DimSpec { block: BlockSpec::Switch, ..dim(size, rate_gbs, latency_ps) }
 }
 
@@ -163,7 +166,7 @@ fn two_stages_that_wait_for_each_other_are_both_named() {
 fn a_room_is_as_good_as_an_endpoint_of_its_own() {
     let torus = || crate::support::ace_torus([4, 2, 2]);
     let networks = || [NetworkSpec::all(), vec![packet(false)]].concat();
-    for endpoint in [ideal(), streaming(804), baseline(), ace()] {
+    for endpoint in [ideal(), streaming(804), baseline(), contended(baseline()), ace()] {
         for network in networks() {
             for (kind, algorithm) in [
                 (CollectiveKindSpec::AllReduce, AlgorithmSpec::AceFourPhase),
@@ -234,7 +237,7 @@ fn an_exchange_has_a_size_for_each_pair() {
 }
 
 /// Two jobs on a ring of four, each on two NPUs that lie opposite each other.
-fn two_jobs(jobs: &[u32]) -> Spec {
+pub fn two_jobs(jobs: &[u32]) -> Spec {
     let placed = |&first: &u32| {
         let nodes = vec![named("grad", reduce(0, 100_000), &[]), named("next", time(7), &[0])];
         let mut own = collectives();
@@ -358,7 +361,7 @@ fn places() -> impl Strategy<Value = [Option<u32>; 4]> {
 
 /// Random NPUs in random communicators, which call for collectives in any order, and wait for some of them.
 #[derive(Clone, Debug)]
-struct Crowd {
+pub struct Crowd {
     npus: u32,
     /// By family, which group an NPU is in; groups of one are left out.
     families: Vec<Vec<u32>>,
@@ -377,7 +380,7 @@ struct Crowd {
     ranks: [(u8, u8); 4],
 }
 
-fn crowd() -> impl Strategy<Value = Crowd> {
+pub fn crowd() -> impl Strategy<Value = Crowd> {
     (2u32..9, 1usize..4, 1usize..7).prop_flat_map(|(npus, families, collectives)| {
         let groups = prop::collection::vec(prop::collection::vec(0u32..3, npus as usize), families);
         let orders =
@@ -409,7 +412,7 @@ impl Crowd {
     }
 
     /// Every NPU is a class of its own, which computes a little before it issues each of its collectives.
-    fn spec(&self, endpoint: EndpointSpec, network: NetworkSpec) -> Spec {
+    pub fn spec(&self, endpoint: EndpointSpec, network: NetworkSpec) -> Spec {
         let family = |family: usize| {
             let groups = self.groups(family);
             let mut spec = list(&format!("f{family}"), &groups.iter().map(Vec::as_slice).collect::<Vec<_>>());
@@ -442,19 +445,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(3_000))]
 
     #[test]
-    fn overlapping_communicators_always_finish(crowd in crowd(), which in 0usize..6, shuffle in any::<u64>()) {
-        let endpoint = [ideal(), baseline()][which % 2].clone();
-        let network = [flow(), packet(true), NetworkSpec::Analytical(Default::default())][which / 2].clone();
+    fn overlapping_communicators_always_finish(crowd in crowd(), which in 0usize..9, shuffle in any::<u64>()) {
+        let endpoint = [ideal(), baseline(), contended(baseline())][which % 3].clone();
+        let network = [flow(), packet(true), NetworkSpec::Analytical(Default::default())][which / 3].clone();
         let spec = crowd.spec(endpoint, network);
         let results = run(&spec);
         let shuffled = run_spec(&spec, Some(shuffle)).expect("it has run before");
-        prop_assert_eq!(crate::support::fingerprint(&results), crate::support::fingerprint(&shuffled));
+        prop_assert_eq!(summary_but_fold(&results), summary_but_fold(&shuffled));
     }
 }
 
 /// Communicators along the dimensions of a torus, which call for collectives in any order without waiting for them.
 #[derive(Clone, Debug)]
-struct Lattice {
+pub struct Lattice {
     sizes: [u32; 3],
     /// By family, the dimensions along which it extends.
     along: Vec<Vec<u8>>,
@@ -473,7 +476,7 @@ struct Lattice {
     ranks: [(u8, u8); 4],
 }
 
-fn lattice() -> impl Strategy<Value = Lattice> {
+pub fn lattice() -> impl Strategy<Value = Lattice> {
     let dims = prop::sample::subsequence(vec![0u8, 1, 2], 1..=2).prop_shuffle();
     let kinds = prop::sample::select(vec![
         CollectiveKindSpec::AllReduce,
@@ -553,22 +556,23 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
     #[test]
-    fn communicators_along_a_torus_always_finish(lattice in lattice(), which in 0u32..4, shuffle in any::<u64>()) {
+    fn communicators_along_a_torus_always_finish(lattice in lattice(), which in 0u32..5, shuffle in any::<u64>()) {
         let packets = |buffer_packets| NetworkSpec::Packet(PacketSpec { buffer_packets, ..PacketSpec::DEFAULT });
         let spec = match which {
             0 => lattice.spec(ideal(), flow()),
             1 => lattice.spec(baseline(), packets(None)),
-            2 => smallest(&lattice, |_| flow()),
+            2 => lattice.spec(contended(baseline()), packets(None)),
+            3 => smallest(&lattice, |_| flow()),
             _ => smallest(&lattice, packets),
         };
         let results = run(&spec);
         let shuffled = run_spec(&spec, Some(shuffle)).expect("it has run before");
-        prop_assert_eq!(crate::support::fingerprint(&results), crate::support::fingerprint(&shuffled));
+        prop_assert_eq!(summary_but_fold(&results), summary_but_fold(&shuffled));
     }
 }
 
 /// The same of one class, or of two that are told apart by the coordinate along a dimension, and messages around it.
-fn alike(lattice: &Lattice, two: bool, endpoint: EndpointSpec, network: NetworkSpec) -> Spec {
+pub fn alike(lattice: &Lattice, two: bool, endpoint: EndpointSpec, network: NetworkSpec) -> Spec {
     let mut spec = lattice.spec(endpoint, network);
     let JobSpec::Graph { graph, .. } = &mut spec.job else { panic!("a graph") };
     let npus = lattice.sizes.iter().product::<u32>();
@@ -599,15 +603,13 @@ proptest! {
     fn a_folded_run_is_the_whole_one(lattice in lattice(), two in any::<bool>()) {
         // Along a dimension of three, the two classes are of different sizes.
         let two = two && lattice.sizes[0] == 2;
-        for endpoint in [ideal(), baseline(), ace()] {
+        for endpoint in [ideal(), baseline(), contended(baseline()), ace()] {
             for network in [flow(), packet(true), NetworkSpec::Analytical(Default::default())] {
                 let whole = alike(&lattice, two, endpoint.clone(), network);
                 let folded = Spec { fold: FoldSpec::On, ..whole.clone() };
                 let (whole, folded) = (run(&whole), run(&folded));
                 prop_assert!(folded.summary.simulated_npus < whole.summary.simulated_npus);
-                prop_assert_eq!(
-                    crate::support::summary_but_fold(&whole), crate::support::summary_but_fold(&folded)
-                );
+                prop_assert_eq!(summary_but_fold(&whole), summary_but_fold(&folded));
             }
         }
     }
