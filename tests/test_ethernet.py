@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.command import run
+from syncline.networks.ethernet import EthernetNetwork
 
 STAR = "Switch({n}, rate=100Gb/s, latency=500ns)"
 NS3 = ("network.profile=ns3-3.37", "collective.chunks=1")
@@ -35,6 +36,39 @@ def test_a_flow_takes_the_time_of_its_frames_and_of_the_first_windows() -> None:
     assert document["time_s"] == pytest.approx(expected, rel=1e-4)
     assert document["network"]["segments_sent"] == 46_346
     assert document["network"]["drops"] == 0
+
+
+def test_the_initial_window_is_that_of_rfc_6928_unless_it_is_said() -> None:
+    """Two segments of 8948 B, then four, each followed by a pause; with five or more there is none."""
+    jumbo = (*NS3[1:], "network.segment=8948B")
+
+    def time(*settings: str) -> float:
+        return float(collective("broadcast", "8MiB", STAR.format(n=2), *jumbo, *settings)["time_s"])
+
+    frame, ack, latency = 720.16e-9, 4.32e-9, 500e-9
+    round_trip = 2 * frame + 2 * ack + 4 * latency
+    ten = time("network.initial_window=10")
+    assert time() - ten == pytest.approx((round_trip - 2 * frame) + (round_trip - 4 * frame), rel=1e-6)
+    assert time("network.initial_window=2") == time()
+    assert time("network.profile=ns3-3.37") == pytest.approx(ten, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("profile", "segment", "expected"),
+    [
+        ("rfc", 1448, 14_480),
+        ("rfc", 4000, 14_600),
+        ("rfc", 8948, 17_896),
+        ("ns3-3.37", 1448, 14_480),
+        ("ns3-3.37", 8948, 89_480),
+    ],
+)
+def test_profiles_have_initial_windows_of_their_own(profile: str, segment: int, expected: int) -> None:
+    """min(10 MSS, max(2 MSS, 14,600 B)), and ten segments."""
+    network = EthernetNetwork.model_validate({"profile": profile, "segment": f"{segment}B"})
+    assert network.specification()["initial_window_bytes"] == expected
+    said = network.model_copy(update={"initial_window": 3})
+    assert said.specification()["initial_window_bytes"] == 3 * segment
 
 
 def test_a_window_limits_the_rate_to_itself_over_a_round_trip() -> None:

@@ -429,8 +429,11 @@ class EthernetNetwork(TypedDict, total=False):
     """Least retransmission timeout; it doubles each time that it expires. With RoCE the timeout, which stays. By
     default 50 ms with TCP and 67.1 ms with RoCE.
     """
-    initial_window: int
-    """Segments of the first congestion window."""
+    initial_window: int | None
+    """Segments of the first congestion window. By default ten; the profile `rfc` has 14,600 B at most, or two
+    segments if these are more (RFC 6928). Whatever it is, no more than 65,535 B are sent before the first
+    acknowledgement.
+    """
     delayed_ack: int
     """Full segments for which an acknowledgement waits; 1 acknowledges each. With RoCE the end of a message does not
     wait.

@@ -161,8 +161,9 @@ class EthernetNetwork(NetworkSection):
     min_rto: Time | None = None
     """Least retransmission timeout; it doubles each time that it expires. With RoCE the timeout, which stays. By
     default 50 ms with TCP and 67.1 ms with RoCE."""
-    initial_window: Annotated[int, Field(ge=1, le=10_000)] = 10
-    """Segments of the first congestion window."""
+    initial_window: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """Segments of the first congestion window. By default ten; the profile `rfc` has 14,600 B at most, or two segments
+    if these are more (RFC 6928). Whatever it is, no more than 65,535 B are sent before the first acknowledgement."""
     delayed_ack: Annotated[int, Field(ge=1, le=64)] = 1
     """Full segments for which an acknowledgement waits; 1 acknowledges each. With RoCE the end of a message does not
     wait."""
@@ -207,6 +208,7 @@ class EthernetNetwork(NetworkSection):
         "buffer_bytes": "buffer",
         "nic_queue_bytes": "nic_queue",
         "window_bytes": "window",
+        "initial_window_bytes": "initial_window",
         "min_rto_ps": "min_rto",
         "delayed_ack_timeout_ps": "delayed_ack_timeout",
         "headroom_bytes": "headroom",
@@ -240,6 +242,8 @@ class EthernetNetwork(NetworkSection):
         """What a field comes to with this transport."""
         if name == "congestion_control":
             return self.control
+        if name == "initial_window":
+            return SIZE.format(self.initial_window_bytes)
         if name not in USUAL[self.transport]:
             return "none" if self._marking()["rule"] == "none" else "auto"
         value = self.settled(name)
@@ -248,6 +252,15 @@ class EthernetNetwork(NetworkSection):
         if name == "min_rto":
             return quantities.TIME.format(value)
         return SIZE.format(value) if isinstance(value, int) else str(value)
+
+    @property
+    def initial_window_bytes(self) -> int:
+        """The first congestion window: that of RFC 6928, section 2, or ten segments as in ns-3."""
+        segment = int(self.settled("segment"))
+        if self.initial_window is not None:
+            return self.initial_window * segment
+        most = max(2 * segment, 14_600) if self.profile == "rfc" else 10 * segment
+        return min(10 * segment, most)
 
     @property
     def pauses(self) -> bool:
@@ -363,7 +376,7 @@ class EthernetNetwork(NetworkSection):
             "outstanding": self.outstanding,
             "window_bytes": self.settled("window"),
             "min_rto_ps": self.settled("min_rto"),
-            "initial_window": self.initial_window,
+            "initial_window_bytes": self.initial_window_bytes,
             "delayed_ack": self.delayed_ack,
             "delayed_ack_timeout_ps": self.delayed_ack_timeout,
             "sack": self.sack == "on",

@@ -1,6 +1,6 @@
 //! Connections take turns at the outputs of switches.
 
-use crate::support::{Outcome, P, Play, any_fabric, below, play, play_shuffled};
+use crate::support::{Outcome, P, Play, any_fabric, below, play, play_shuffled, star};
 use std::sync::Arc;
 use syncline_core::queue::SplitMix64;
 use syncline_core::{Bytes, NodeId, Ps, Rate};
@@ -43,6 +43,18 @@ fn who_is_far_away_gets_as_much_as_who_is_near() {
     let net = Packet::new(fabric.clone(), config).expect("a legal configuration");
     let by_input = arrivals(play(net, &fabric, &plays));
     assert!(by_input[0].0 < all * 6 / 10, "{by_input:?}");
+}
+
+/// What a connection has not sent while it had nothing does not count: who comes late has half from then on.
+#[test]
+fn who_comes_late_does_not_catch_up() {
+    let fabric: Arc<dyn Fabric> = Arc::new(star(3, 25_600_000_000, 100_000));
+    let to_first = Route::To(NodeId(0));
+    let late = Play { at: Ps(1_000 * 10_000), ..Play::whole(2, to_first, 1_000 * P) };
+    let plays = [Play::whole(1, to_first, 2_000 * P), late];
+    let ends = play(in_rounds(&fabric, true, None), &fabric, &plays).finished().arrivals;
+    // Each has half of the link from the thousandth packet on, so that both end when 3,000 have gone.
+    assert!(ends.iter().all(|end| end.0.abs_diff(3_000 * 10_000) < 100 * 10_000), "{ends:?}");
 }
 
 #[test]

@@ -127,6 +127,10 @@ fn a_stream_is_told_in_one_segment_while_credits_last() {
     let outcome = play(one_hop(&fabric, DeadlockRule::Bubble, None, true), &fabric, &[message]).finished();
     let told: Vec<_> = outcome.segments[0].iter().map(|s| (s.packets, s.len.0, s.t0.0, s.gap.0)).collect();
     assert_eq!(told, [(40, 40 * P, 110_000, 10_000), (1, 1, 500_040, 0)]);
+    let two = Play::stream(0, Route::Port(PortId(0)), 2 * P, Ps::ZERO);
+    let outcome = play(one_hop(&fabric, DeadlockRule::Bubble, None, true), &fabric, &[two]).finished();
+    let told: Vec<_> = outcome.segments[0].iter().map(|s| (s.packets, s.len.0, s.t0.0, s.gap.0)).collect();
+    assert_eq!(told, [(2, 2 * P, 110_000, 10_000)], "the second packet comes after the first");
 }
 
 #[test]

@@ -65,8 +65,8 @@ pub struct EthernetSpec {
     pub clock_granularity_ps: u64,
     /// Timeouts in a row after which a connection is given up.
     pub retries: u32,
-    /// Segments of the first window.
-    pub initial_window: u32,
+    /// Bytes of the first congestion window.
+    pub initial_window_bytes: u64,
     /// Full segments for which an acknowledgement waits.
     pub delayed_ack: u32,
     /// How long it waits at most.
@@ -236,7 +236,7 @@ impl EthernetSpec {
         let tcp = TcpConfig {
             segment: self.segment_bytes,
             window: self.window_bytes,
-            initial_window: self.initial_window,
+            initial_window: self.initial_window_bytes,
             min_rto: Ps(self.min_rto_ps),
             granularity: Ps(self.clock_granularity_ps),
             retries: self.retries,
@@ -423,7 +423,7 @@ impl Default for EthernetSpec {
             min_rto_ps: 50_000_000_000,
             clock_granularity_ps: 1_000_000,
             retries: 15,
-            initial_window: 10,
+            initial_window_bytes: 14_480,
             delayed_ack: 1,
             delayed_ack_timeout_ps: 40_000_000_000,
             sack: true,
@@ -511,7 +511,8 @@ impl BuildNetwork for EthernetSpec {
         at_least("nic_queue_bytes", nic, largest.into(), "a queue that holds no full frame")?;
         at_least("window_bytes", self.window_bytes, self.segment_bytes.into(), "a window that holds no full segment")?;
         at_least("min_rto_ps", self.min_rto_ps, 1, "a timeout that expires at once")?;
-        at_least("initial_window", self.initial_window.into(), 1, "nothing could be sent")?;
+        let first = self.initial_window_bytes;
+        at_least("initial_window_bytes", first, self.segment_bytes.into(), "nothing could be sent")?;
         at_least("delayed_ack", self.delayed_ack.into(), 1, "an acknowledgement needs a segment")?;
         at_least("delayed_ack_timeout_ps", self.delayed_ack_timeout_ps, 1, "a time that is over at once")?;
         if let MarkingSpec::Red { least_bytes, most_bytes, .. } = self.marking {

@@ -42,3 +42,30 @@ impl Marking {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many of 100,000 frames that find so much waiting are marked.
+    fn marked(marking: Marking, waiting: u64) -> usize {
+        let random = RandomStream::new(7, &[]);
+        (0..100_000).filter(|&drawn| marking.marks(random, waiting, drawn)).count()
+    }
+
+    #[test]
+    fn a_step_marks_what_finds_more_than_its_size() {
+        assert_eq!([0, 1000, 1001].map(|waiting| marked(Marking::Step(1000), waiting)), [0, 0, 100_000]);
+        assert!(![1000, 1001].map(|waiting| Marking::Step(1000).draws(waiting)).contains(&true));
+    }
+
+    #[test]
+    fn between_two_sizes_the_share_grows_and_above_them_all_are_marked() {
+        let red = Marking::Red { least: 1000, most: 3000, millionths: 400_000 };
+        assert_eq!([0, 1000, 3001].map(|waiting| marked(red, waiting)), [0, 0, 100_000]);
+        for (waiting, share) in [(1500, 10_000), (2000, 20_000), (3000, 40_000)] {
+            assert!(marked(red, waiting).abs_diff(share) < 600, "{waiting}");
+        }
+        assert_eq!([1000, 1001, 3000, 3001].map(|waiting| red.draws(waiting)), [false, true, true, false]);
+    }
+}

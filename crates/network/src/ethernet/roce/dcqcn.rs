@@ -202,6 +202,55 @@ mod tests {
         assert_eq!(rate.target, 2.5e9 + 7.0 * 5e6 + 50e6); // five more, and a hyper one
     }
 
+    /// A notification begins everything anew: bytes that were counted before it, and rounds of counter and timer (Figure 7).
+    #[test]
+    fn the_byte_counter_begins_anew_with_a_notification() {
+        let most = CONFIG.byte_counter;
+        let mut rate = fresh();
+        rate.notified(0, &CONFIG);
+        rate.sent(1, 3 * most + most - 1, &CONFIG);
+        assert_eq!((rate.by_bytes, rate.bytes), (3, most - 1));
+        rate.notified(2, &CONFIG);
+        let cut = rate.current;
+        rate.sent(3, most - 1, &CONFIG);
+        assert_eq!(rate.current, cut, "what was sent before the notification does not count");
+        rate.sent(4, 1, &CONFIG);
+        assert_eq!((rate.by_bytes, rate.current), (1, f64::midpoint(rate.target, cut)));
+        // Five rounds of fast recovery are due again, in which the target stays.
+        let target = rate.target;
+        rate.sent(5, 4 * most, &CONFIG);
+        assert_eq!((rate.by_bytes, rate.target), (5, target));
+        rate.sent(6, most, &CONFIG);
+        assert_eq!(rate.target, target + CONFIG.additive);
+    }
+
+    /// The timer begins anew as well.
+    #[test]
+    fn the_timer_begins_anew_with_a_notification() {
+        let mut rate = fresh();
+        rate.notified(0, &CONFIG);
+        rate.rate(4 * 55 * US, &CONFIG);
+        rate.notified(4 * 55 * US + 54 * US, &CONFIG);
+        let (cut, target) = (rate.current, rate.target);
+        assert_eq!(rate.rate(4 * 55 * US + 108 * US, &CONFIG), cut, "55 us have not passed since");
+        assert_eq!(rate.rate(4 * 55 * US + 109 * US, &CONFIG), f64::midpoint(target, cut));
+        assert_eq!((rate.by_timer, rate.target), (1, target));
+    }
+
+    /// The estimate falls 55 us after the last notification, not after the first (equation 2).
+    #[test]
+    fn a_notification_puts_off_the_fall_of_the_estimate() {
+        let mut rate = fresh();
+        rate.notified(0, &CONFIG);
+        rate.rate(55 * US, &CONFIG);
+        rate.notified(100 * US, &CONFIG);
+        let alpha = rate.alpha;
+        rate.rate(154 * US, &CONFIG);
+        assert_eq!(rate.alpha, alpha);
+        rate.rate(155 * US, &CONFIG);
+        assert_eq!(rate.alpha, alpha * (1.0 - CONFIG.gain));
+    }
+
     #[test]
     fn it_ends_at_the_rate_of_the_link_and_is_never_below_the_least() {
         let mut rate = fresh();

@@ -312,6 +312,28 @@ mod tests {
         }
     }
 
+    /// Only timeouts in a row count: as many as one likes are survived if something is acknowledged between.
+    #[test]
+    fn progress_between_timeouts_gives_all_tries_back() {
+        for repeat in [Repeat::GoBackN, Repeat::Selective] {
+            let mut pair = Scripted::new(RoceConfig { repeat, retries: 2, ..CONFIG });
+            pair.0.post(1000);
+            pair.all();
+            for acknowledged in 1..=5 {
+                assert!(pair.0.expire(7, &pair.2, &mut pair.1) && pair.0.expire(8, &pair.2, &mut pair.1));
+                assert_eq!(pair.0.tries(), 2);
+                pair.ack(100 * (acknowledged - 1), false, &[]);
+                assert_eq!(pair.0.tries(), 2, "an acknowledgement of nothing new is no progress");
+                pair.ack(100 * acknowledged, false, &[]);
+                assert_eq!((pair.0.tries(), pair.0.deadline), (0, Ps(1) + CONFIG.timeout));
+                assert_eq!(pair.all().len(), 10 - acknowledged as usize, "{repeat:?}");
+            }
+            assert_eq!((pair.1.timeouts, pair.1.connections_with_timeout), (10, 1));
+            assert!(pair.0.expire(9, &pair.2, &mut pair.1) && pair.0.expire(10, &pair.2, &mut pair.1));
+            assert!(!pair.0.expire(11, &pair.2, &mut pair.1));
+        }
+    }
+
     #[test]
     fn no_more_than_the_window_is_in_flight() {
         let mut pair = Scripted::new(RoceConfig { window: 250, ..CONFIG });

@@ -142,6 +142,33 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_may_fill_the_buffer_to_the_last_byte() {
+        let mut pool = Pool::new(1000, 2, 0);
+        assert_eq!(pool.admit(901, 100, Sharing::PerPort), Admission::Refused);
+        assert_eq!(pool.admit(900, 100, Sharing::PerPort), Admission::Waits);
+        // All of the two ports together, of which the queue may hold as much as is free.
+        assert_eq!(pool.admit(0, 1900, Sharing::Dynamic(256)), Admission::Waits);
+        assert_eq!(pool.admit(0, 1, Sharing::Dynamic(256)), Admission::Refused);
+    }
+
+    /// Where others leave a shared buffer, what an input may hold grows; it does not ask for more while its headroom is in use.
+    #[test]
+    fn a_sender_goes_on_only_when_all_of_the_headroom_is_free() {
+        let sharing = Sharing::Dynamic(256);
+        let mut pool = Pool::new(1000, 2, 600);
+        let (mut other, mut input) = (Input::new(300), Input::new(300));
+        assert_eq!(pool.admit_from(&mut other, 400, sharing), Admission::Waits);
+        while pool.admit_from(&mut input, 100, sharing) == Admission::Waits {}
+        input.asked = true;
+        assert_eq!(pool.admit_from(&mut input, 100, sharing), Admission::Waits);
+        assert_eq!((input.held, input.late), (500, 200));
+        assert!(!pool.release_to(&mut other, 400, sharing, 200), "it has asked for nothing");
+        assert_eq!(pool.threshold(sharing, input.headroom), 900);
+        assert!(!pool.release_to(&mut input, 100, sharing, 200), "100 B are in the headroom");
+        assert!(pool.release_to(&mut input, 100, sharing, 200));
+    }
+
+    #[test]
     fn an_input_pauses_at_its_threshold_and_drops_behind_its_headroom() {
         let mut pool = Pool::new(1000, 2, 600);
         let mut input = Input::new(300);

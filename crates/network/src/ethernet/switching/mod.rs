@@ -382,3 +382,33 @@ impl Switching {
         self.service.time(link) != NEVER
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_core::{Ps, Rate};
+    use syncline_topology::{Block, Dimension, Product};
+
+    /// A pause that was asked for holds until it is ended, and what was said before a link was down no longer counts.
+    #[test]
+    fn a_pause_from_before_a_link_went_down_is_not_heard() {
+        let rate = Rate::new(12_500_000_000).expect("100 Gb/s");
+        let line = Dimension { block: Block::Switch, size: 2, rate, latency: Ps(1), links: 1 };
+        let star = Product::new(vec![line]).expect("a star");
+        let config = SwitchingConfig { flow_control: true, ..SwitchingConfig::IN_TURN };
+        let mut ports = Switching::new(&star, config, (1000, u64::MAX), |_| 10_000, vec![false; 4]);
+        let (_, before) = ports.pause(0, true).expect("a way back");
+        ports.hear(1, before);
+        assert!(ports.ports[0].is_paused());
+        ports.forget(2, 0);
+        assert!(!ports.ports[0].is_paused(), "it is down");
+        ports.hear(3, before);
+        assert!(!ports.ports[0].is_paused(), "said before");
+        let (_, after) = ports.pause(0, true).expect("a way back");
+        ports.hear(4, after);
+        assert!(ports.ports[0].is_paused());
+        let (_, end) = ports.pause(0, false).expect("a way back");
+        ports.hear(9, end);
+        assert_eq!((ports.ports[0].is_paused(), ports.ports[0].pauses, ports.ports[0].paused), (false, 2, 6));
+    }
+}

@@ -1,12 +1,13 @@
 //! TCP as state machines that do no input or output: what comes in are calls, what goes out are segments that are asked for.
 //!
 //! [`sender::Sender`] has the data of a connection, [`receiver::Receiver`] the other end. Bytes are numbered from 0 and do not
-//! wrap around. A connection is one-way, was opened before the run (so that its handshake has measured the round trip, RFC
-//! 6298, section 2), and stays open.
+//! wrap around. A connection is one-way, was opened by its sender before the run (so that its handshake has measured the round
+//! trip, RFC 6298, section 2), and stays open.
 //!
 //! | rule | where |
 //! |---|---|
 //! | slow start, congestion avoidance, restart after idle time (RFC 5681, sections 3.1, 4.1) | [`control`] |
+//! | no more than the window of a SYN-ACK before the first acknowledgement (RFC 7323, section 2.2) | [`sender`] |
 //! | fast retransmit, limited transmit (RFC 5681, section 3.2; RFC 3042) | [`sender`] |
 //! | recovery from SACK (RFC 6675), or without it (RFC 6582) | [`sender`], [`scoreboard`] |
 //! | proportional rate reduction (RFC 6937) | [`reduction`] |
@@ -27,6 +28,10 @@ use syncline_core::Ps;
 
 /// Duplicate acknowledgements that mean a loss (RFC 5681, section 3.2; RFC 6675, section 2).
 pub const DUP_THRESH: u32 = 3;
+
+/// Bytes that the window field of a segment says at most without a scale. That of a SYN-ACK has none (RFC 7323, section 2.2), so
+/// that who has opened a connection may send no more before the first acknowledgement of data.
+pub const UNSCALED_WINDOW: u64 = 65_535;
 
 /// SACK blocks of an acknowledgement at most: three beside a timestamp (RFC 2018, section 3).
 pub const MOST_BLOCKS: usize = 3;
@@ -50,7 +55,8 @@ pub enum Dialect {
     /// acknowledged). Below the target of a recovery no more is sent than arrives, unless what was sent again is acknowledged in
     /// order (RFC 6937: the slow start bound). If there are no new bytes, a recovery sends again whatever is not known to have arrived
     /// (RFC 6675, section 4, rule 3: only below what is). What was sent again and has arrived counts as in flight until it is
-    /// acknowledged in order. The acknowledgement that ends a recovery makes the window grow.
+    /// acknowledged in order. The acknowledgement that ends a recovery makes the window grow. Delayed acknowledgements count
+    /// segments, full or not, and the first one of a connection does not wait (RFC 5681, section 4.2: bytes of full segments).
     Ns3,
 }
 
@@ -61,8 +67,8 @@ pub struct TcpConfig {
     pub segment: u32,
     /// Size of both socket buffers, and so the most bytes in flight.
     pub window: u64,
-    /// Segments of the first window (RFC 6928).
-    pub initial_window: u32,
+    /// Bytes of the first congestion window (RFC 6928, section 2).
+    pub initial_window: u64,
     /// Least retransmission timeout (RFC 6298, rule 2.4).
     pub min_rto: Ps,
     /// Largest one (RFC 6298, rule 2.5).
@@ -94,7 +100,7 @@ impl TcpConfig {
     pub const RFC: TcpConfig = TcpConfig {
         segment: 1448,
         window: 524_288,
-        initial_window: 10,
+        initial_window: 14_480,
         min_rto: Ps(50_000_000_000),
         max_rto: Ps(60_000_000_000_000),
         granularity: Ps(1_000_000),

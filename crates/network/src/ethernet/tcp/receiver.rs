@@ -1,6 +1,6 @@
 //! The receiving end of a connection.
 
-use super::{MOST_BLOCKS, TcpConfig};
+use super::{Dialect, MOST_BLOCKS, TcpConfig};
 use crate::ethernet::tcp::scoreboard::Range;
 use syncline_core::Ps;
 
@@ -78,8 +78,12 @@ impl Receiver {
 
     /// An acknowledgement waits for more, unless enough has come (RFC 5681, section 4.2).
     fn delay(&mut self, now: Ps, len: u32, config: &TcpConfig) -> Answer {
-        self.owed += len;
-        if self.owed >= config.delayed_ack * config.segment {
+        let (counted, is_first) = match config.dialect {
+            Dialect::Rfc => (len, false),
+            Dialect::Ns3 => (config.segment, self.next == u64::from(len)),
+        };
+        self.owed += counted;
+        if self.owed >= config.delayed_ack * config.segment || is_first {
             return Answer::Now;
         }
         if self.deadline == Ps::MAX {

@@ -8,7 +8,7 @@ use super::control::{Acked, Control, Window};
 use super::reduction::Reduction;
 use super::scoreboard::{Range, Scoreboard};
 use super::timer::RoundTrip;
-use super::{DUP_THRESH, Dialect, Recovery, TcpConfig};
+use super::{DUP_THRESH, Dialect, Recovery, TcpConfig, UNSCALED_WINDOW};
 use syncline_core::Ps;
 
 /// A segment to send.
@@ -113,13 +113,12 @@ pub struct Sender {
 impl Sender {
     /// An open connection whose handshake took so long.
     pub fn new(config: &TcpConfig, round_trip: Ps) -> Sender {
-        let cwnd = u64::from(config.initial_window) * u64::from(config.segment);
         Sender {
             una: 0,
             nxt: 0,
             buffered: 0,
             written: 0,
-            window: Window { cwnd, ssthresh: u64::MAX },
+            window: Window { cwnd: config.initial_window, ssthresh: u64::MAX },
             deadline: Ps::MAX,
             timed_end: 0,
             timed_at: Ps::ZERO,
@@ -139,8 +138,7 @@ impl Sender {
     pub fn write(&mut self, now: Ps, len: u64, config: &TcpConfig) -> u64 {
         if config.idle_restart && self.una == self.nxt && now.since(self.last_sent) > self.trip.timeout(config) {
             // RFC 5681, section 4.1.
-            let initial = u64::from(config.initial_window) * u64::from(config.segment);
-            self.window.cwnd = self.window.cwnd.min(initial);
+            self.window.cwnd = self.window.cwnd.min(config.initial_window);
         }
         self.written += len;
         self.fill(config);
@@ -384,7 +382,10 @@ impl Sender {
             return self.next_in_trouble(now, config, counts);
         }
         let len = (self.buffered - self.nxt).min(config.segment.into());
-        if len == 0 || self.nxt + len - self.una > self.window.cwnd {
+        // Before anything is acknowledged, the receiver's window is that of its SYN-ACK. (A duplicate acknowledgement, which has
+        // a scale, is trouble.)
+        let allowed = if self.una == 0 { self.window.cwnd.min(UNSCALED_WINDOW) } else { self.window.cwnd };
+        if len == 0 || self.nxt + len - self.una > allowed {
             return None;
         }
         Some(self.new_segment(now, len, config, counts))
