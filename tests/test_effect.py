@@ -176,6 +176,7 @@ OTHER: Final[dict[str, Any]] = {
     "collective.inflight": 1,
     "collective.inflight_per_dimension": 1,
     "collective.chunks_of": {"all-reduce": 3},
+    "collective.least_chunk": "1MB",
     "collective.lanes": "one",
     "collective.loops": 3,
     "endpoint.step_latency": "3us",
@@ -302,7 +303,7 @@ MORE: Final = (
     "network: {backend: ethernet, transport: roce, ecn_threshold: 4kB, dcqcn: {notification: 1us, rate_timer: 2us, "
     "byte_counter: 4KiB, alpha_timer: 2us, additive: 100MB/s, hyper: 200MB/s, least: 200MB/s}}\n",
     "name: a\ntopology: dgx-a100\nworkload: {collective: all-reduce, size: 1MB}\nendpoint: {kind: ideal}\n"
-    "network: {backend: ethernet, transport: roce}\ncollective: {algorithm: ring, chunks: 1}\n",
+    "network: {backend: ethernet, transport: roce}\ncollective: {algorithm: ring, chunks: 2}\n",
     "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: flow\n"
     "endpoint: {kind: streams, sharing: delayed}\ncollective: {algorithm: double-binary-tree, slices: 4}\n",
     "name: a\ntopology: LeafSpine(leaves=2, hosts=4, spines=2)\nworkload: {collective: all-to-all, size: 1MB}\n"

@@ -56,6 +56,7 @@ def test_the_systems_are_those_of_the_tables() -> None:
         collective = found.collective
         assert (collective.scheduling, collective.priority) == ("lifo", ["all-to-all"])
         assert (collective.chunks, collective.chunks_of["all-to-all"]) == ((1024, 256) if flat else (128, 128))
+        assert collective.least_chunk == 1  # the number holds for the smallest layer, too
         assert (collective.inflight if flat else collective.inflight_per_dimension) == 64
         assert isinstance(found.endpoint, IdealEndpoint)
         assert (found.endpoint.step_latency, found.endpoint.injection_latency) == (0, 10_000)

@@ -142,6 +142,33 @@ def test_settings_reach_the_file_its_variants_and_items_of_lists() -> None:
     assert sms.output.trace_npus == [0, 1]
 
 
+def test_a_least_size_of_chunks_goes_with_the_number_that_it_is_for() -> None:
+    text = SMALL + (
+        "collective: {chunks: 384, least_chunk: 1B}\nvariants:\n  - name: A\n  - {name: B, collective: {chunk: 1KiB}}\n"
+    )
+
+    def least(text: str, *settings: str) -> list[int]:
+        return [variant.experiment.collective.least_chunk for variant in study(text, *settings).variants]
+
+    assert least(text) == [1, 4096]
+    assert least(text, "collective.chunk=2KiB") == [4096, 4096]
+    assert least(text, "variants.A.collective.chunk=2KiB", "variants.B.collective.chunks=7") == [4096, 1]
+    assert least(text, "collective.chunks=7") == [1, 4096]
+    beside = text.replace("least_chunk: 1B", "least_chunk: 1B, chunks_of: {all-reduce: 3}")
+    assert least(beside, "variants.A.collective.chunk=2KiB") == [1, 1]
+
+
+@pytest.mark.parametrize("settings", [("chunk=64KiB", "least_chunk=8KiB"), ("least_chunk=8KiB", "chunk=64KiB")])
+def test_a_least_size_beside_a_size_is_refused_in_either_order(settings: tuple[str, ...]) -> None:
+    with pytest.raises(InputError) as error:
+        study(SMALL + "collective: {chunks: 384}\n", *(f"collective.{setting}" for setting in settings))
+    (problem,) = error.value.problems
+    assert (problem.field, problem.message) == (
+        "collective.least_chunk",
+        "this has no effect: no number of chunks is stated",
+    )
+
+
 def test_settings_that_exclude_each_other_are_refused_together() -> None:
     with pytest.raises(InputError) as error:
         study(SMALL, "collective.chunk=64KiB", "collective.chunks=7")

@@ -289,6 +289,8 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     found = {name for name in names if effect.broken(experiment, (section, name)) is not None}
     if section == "collective" and not _padding_matters(experiment):
         found.add("padding")
+    if section == "collective" and max(programs.numbers_of_chunks(experiment), default=1) == 1:
+        found.add("least_chunk")
     if section == "parallel":
         nested = type(experiment.parallel.overlap).model_fields
         found |= {f"overlap.{n}" for n in nested if effect.broken(experiment, (section, "overlap", n)) is not None}

@@ -81,6 +81,14 @@ def _asked(part: dict[str, Any]) -> Asked:
     )
 
 
+def chunks(section: dict[str, Any], kind: str, size: int) -> int:
+    """The number of chunks of a collective of so many bytes, before padding."""
+    stated = dict(section.get("chunks_of", ())).get(kind) or section["chunking"].get("chunks")
+    if stated is None:
+        return -(-size // int(section["chunking"]["bytes"]))
+    return min(int(stated), max(1, size // int(section.get("least_chunk_bytes", 1))))
+
+
 def alone(
     specified: dict[str, Any], section: dict[str, Any], groups: dict[str, Any] | None, kind: str, root: int
 ) -> dict[str, Any]:

@@ -303,7 +303,7 @@ def _few(alone: _Alone, section: dict[str, Any], kind: str, sizes: tuple[int, in
     if size == 0:
         return None
     chunking, inflight = section["chunking"], int(section["inflight"])
-    count = chunking["chunks"] if chunking["by"] == "count" else -(-size // chunking["bytes"])
+    count = demand.chunks(section, kind, size)
     chunk = chunking["bytes"] if chunking["by"] == "size" else -(-size // count)
     found = _found(alone, sizes, None)
     if found is None or found.waves is None:
@@ -382,7 +382,8 @@ class _Alone:
         """Picoseconds of so many chunks, and those for which the busiest link is busy; nothing if it takes too long."""
         tried = json.loads(self.description)
         tried["collectives"] |= {"chunking": {"by": "count", "chunks": chunks}, "inflight": inflight}
-        tried["collectives"].pop("chunks_of", None)
+        for stated in ("chunks_of", "least_chunk_bytes"):
+            tried["collectives"].pop(stated, None)
         tried["job"]["bytes"] = chunk * chunks
         return self.attempt(json.dumps(tried))
 

@@ -210,6 +210,7 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
         chunking = {"by": "count", "chunks": collective.chunks}
     elif collective.chunk is None and (least := experiment.endpoint.least_block(experiment.network)) is not None:
         chunking["least_block_bytes"] = least
+    most_chunks = max(collective.chunks or 1, *collective.chunks_of.values(), 1)
     limit, posting = collective.inflight_per_dimension, experiment.network.posting
     plans = [plan.specification for plan in collective.plan]
     chunks_of = {kind: 1 for kind in kinds if programs.is_one_chunk(collective, kind)} | collective.chunks_of
@@ -219,6 +220,7 @@ def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence
         **({"plans": plans} if plans else {}),
         **({} if limit is None else {"inflight_per_dimension": limit}),
         **({"chunks_of": list(chunks_of.items())} if chunks_of else {}),
+        **({"least_chunk_bytes": collective.least_chunk} if most_chunks > 1 else {}),
         **({} if collective.loops == 1 else {"loops": collective.loops}),
         **({} if posting == "rotated" else {"posting": posting}),
         "algorithm": others.get(collective.algorithm, collective.algorithm),

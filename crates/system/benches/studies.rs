@@ -65,6 +65,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
             padding: true,
             chunking: ChunkingSpec::Count { chunks },
             chunks_of: vec![],
+            least_chunk_bytes: 0,
             priced: vec![],
             inflight: chunks,
             inflight_per_dimension: None,

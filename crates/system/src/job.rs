@@ -378,10 +378,8 @@ impl Demand {
     /// Bytes of the largest chunk of a kind of collectives, before padding.
     pub fn largest_chunk(&self, kind: Kind, spec: &CollectiveSpec) -> u64 {
         let own = spec.chunks_of.iter().find(|of| of.0.kind() == kind).map(|of| ChunkingSpec::Count { chunks: of.1 });
-        let chunks = |size: u64| match own.unwrap_or(spec.chunking) {
-            ChunkingSpec::Size { bytes, .. } => size.div_ceil(bytes.max(1)).max(1),
-            ChunkingSpec::Count { chunks } => chunks.max(1).into(),
-        };
+        let chunking = spec.chunking_from(own.unwrap_or(spec.chunking));
+        let chunks = |size: u64| chunking.chunks(size, 1).max(1);
         let carried = |size: u64| {
             let rows = spec.priced.iter().filter(|row| (row.collective.kind(), row.bytes) == (kind, size));
             rows.map(|row| row.wire_bytes).max().unwrap_or(size)

@@ -174,7 +174,7 @@ pub fn check_span(
     let cuts = config.chunking_of.iter().map(|of| of.1).chain([config.chunking]);
     let most_chunks = cuts.map(|chunking| match chunking {
         Chunking::Size(size) | Chunking::AtMost(size) => bytes / size as f64 + collectives,
-        Chunking::Count(n) => f64::from(n) * collectives,
+        Chunking::Count { most, .. } => f64::from(most) * collectives,
     });
     let chunks = most_chunks.fold(0.0, f64::max);
     let compute = compute_ps * f64::from(demand.iterations) * endpoint.stretch;

@@ -4,6 +4,9 @@
 //! evenly: the lengths of two pieces differ by one unit at most, which is what a chunk is padded to, or an element.
 //! A chunk is longer than `c` where that is no multiple of the unit, by less than a unit. Cut into full chunks and a
 //! rest, a collective that is a few bytes longer than its chunks would take all the rounds of a chunk for the rest.
+//!
+//! A number of chunks is for collectives that are large enough: chunks of a few bytes take all rounds for next to nothing.
+//! So a chunk has a least size there, and a smaller collective has fewer chunks.
 
 use syncline_collective::Split;
 use syncline_core::Bytes;
@@ -15,8 +18,25 @@ pub enum Chunking {
     Size(u64),
     /// Chunks of a size at most, where there is no memory for more; but no less than a unit.
     AtMost(u64),
-    /// A number of chunks, but no more than there are units.
-    Count(u32),
+    /// A number of chunks, but no more than there are units, and none that is smaller than the least size.
+    Count {
+        /// Chunks of a collective that is large enough.
+        most: u32,
+        /// Bytes of a chunk at least, unless the whole collective has fewer.
+        least: u64,
+    },
+}
+
+impl Chunking {
+    /// Chunks of a collective of `size` bytes whose chunks are multiples of `unit` bytes, before those are left out that
+    /// would have no unit.
+    pub fn chunks(self, size: u64, unit: u64) -> u64 {
+        match self {
+            Chunking::Size(bytes) => size.div_ceil(bytes.max(1)),
+            Chunking::AtMost(bytes) => size.div_ceil((bytes / unit).max(1).saturating_mul(unit)),
+            Chunking::Count { most, least } => u64::from(most).min((size / least.max(1)).max(1)),
+        }
+    }
 }
 
 /// How chunks use the lanes of a ring.
@@ -37,14 +57,7 @@ pub fn cut(size: Bytes, chunking: Chunking, lanes: LaneUse, split: Split, pad: O
         LaneUse::Split(n) => n,
     };
     let unit = pad.unwrap_or(split.element.into());
-    let chunks = match chunking {
-        Chunking::Size(bytes) => size.0.div_ceil(bytes),
-        Chunking::AtMost(bytes) => {
-            let unit = unit.saturating_mul(parts.into());
-            size.0.div_ceil((bytes / unit).max(1).saturating_mul(unit))
-        }
-        Chunking::Count(n) => n.into(),
-    };
+    let chunks = chunking.chunks(size.0, unit.saturating_mul(parts.into()));
     let (units, rest) = match pad {
         Some(_) => (size.0.div_ceil(unit), 0),
         None => (size.0 / unit, size.0 % unit),
@@ -126,7 +139,8 @@ mod tests {
         let cut = |chunking, pad| cut(Bytes(1 << 62), chunking, LaneUse::Split(8), Split { element: 1 }, pad);
         assert_eq!(cut(Chunking::Size(1), None).count(), u64::MAX);
         assert_eq!(cut(Chunking::AtMost(1), Some(1)).count(), 1 << 62);
-        assert_eq!(cut(Chunking::Count(u32::MAX), None).count(), 8 * u64::from(u32::MAX));
+        let count = Chunking::Count { most: u32::MAX, least: 1 };
+        assert_eq!(cut(count, None).count(), 8 * u64::from(u32::MAX));
         assert_eq!(cut(Chunking::Size(1), Some(u64::MAX)).largest(), u64::MAX, "padding");
     }
 
@@ -137,13 +151,28 @@ mod tests {
         assert_eq!(cut(990).largest(), 495);
     }
 
+    #[test]
+    fn a_number_of_chunks_leaves_none_below_the_least_size() {
+        let chunking = Chunking::Count { most: 1024, least: 4096 };
+        let cut = |size, lanes| cut(Bytes(size), chunking, lanes, Split { element: 4 }, None);
+        let chunks = |size| lengths(cut(size, LaneUse::Alternate));
+        assert_eq!(chunks(4000), [4000]);
+        assert_eq!(chunks(8188), [8188]);
+        assert_eq!(chunks(8192), [4096, 4096]);
+        assert_eq!(chunks(4096 * 1024 - 4).len(), 1023);
+        assert_eq!(chunks(1 << 30), [1 << 20; 1024]);
+        assert_eq!(chunks(0), [0; 0]);
+        assert_eq!(lengths(cut(8192, LaneUse::Split(2))), [2048; 4], "parts of a chunk may be smaller");
+    }
+
     proptest! {
         #[test]
         fn pieces_hold_everything_and_are_even(
             size in 0u64..100_000, n in 1u64..5000, way in 0usize..3, parts in 1u32..5, element in 1u32..9,
-            blocks in prop::option::of(1u64..60),
+            blocks in prop::option::of(1u64..60), least in 0u64..3000,
         ) {
-            let chunking = [Chunking::Size(n), Chunking::AtMost(n), Chunking::Count(n as u32)][way];
+            let count = Chunking::Count { most: n as u32, least };
+            let chunking = [Chunking::Size(n), Chunking::AtMost(n), count][way];
             let lanes = if parts == 1 { LaneUse::Alternate } else { LaneUse::Split(parts) };
             let unit = blocks.unwrap_or(1) * u64::from(element);
             let p = cut(Bytes(size), chunking, lanes, Split { element }, blocks.map(|_| unit));
@@ -160,7 +189,11 @@ mod tests {
             match chunking {
                 Chunking::Size(n) => prop_assert!(p.largest() < n.max(1) + unit),
                 Chunking::AtMost(n) => prop_assert!(p.largest() <= n.max(unit * u64::from(parts))),
-                Chunking::Count(n) => prop_assert!(p.count() <= u64::from(n) * u64::from(parts)),
+                Chunking::Count { most, least } => {
+                    prop_assert!(p.count() <= u64::from(most) * u64::from(parts));
+                    let shortest = lens.chunks(parts as usize).map(|chunk| chunk.iter().sum::<u64>()).min();
+                    prop_assert!(shortest.unwrap_or(size) + unit * u64::from(parts) > least.min(size));
+                }
             }
         }
     }

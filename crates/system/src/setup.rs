@@ -18,8 +18,8 @@ use crate::pieces::{Chunking, LaneUse};
 use crate::pipeline::TryOut;
 use crate::place::Placement;
 use crate::spec::{
-    ChunkingSpec, CollectiveKindSpec, FoldSpec, GroupsSpec, JobSpec, LanesSpec, LoadSpec, PricedSpec, SchedulingSpec,
-    Spec,
+    ChunkingSpec, CollectiveKindSpec, CollectiveSpec, FoldSpec, GroupsSpec, JobSpec, LanesSpec, LoadSpec, PricedSpec,
+    SchedulingSpec, Spec,
 };
 use std::sync::Arc;
 use syncline_collective::{Kind, Plan, Rank};
@@ -208,8 +208,8 @@ impl OfCohort<'_> {
         let mut config = CollectiveConfig {
             policy: if c.scheduling == SchedulingSpec::Lifo { Policy::Lifo } else { Policy::Fifo },
             priority: c.priority.iter().map(|kind| kind.kind()).collect(),
-            chunking: chunking(c.chunking, "chunking")?,
-            chunking_of: chunkings(&c.chunks_of)?,
+            chunking: chunking(c, c.chunking, "chunking")?,
+            chunking_of: chunkings(c)?,
             priced: priced(&c.priced)?,
             lanes: if c.lanes == LanesSpec::Split { LaneUse::Split(placement.lanes()) } else { LaneUse::Alternate },
             split,
@@ -304,11 +304,11 @@ fn with_larger_chunks(
 }
 
 /// How kinds of collectives are cut that have numbers of chunks of their own.
-fn chunkings(own: &[(CollectiveKindSpec, u32)]) -> Result<Vec<(Kind, Chunking)>, RunError> {
+fn chunkings(c: &CollectiveSpec) -> Result<Vec<(Kind, Chunking)>, RunError> {
     let of = |&(kind, chunks): &(CollectiveKindSpec, u32)| {
-        Ok((kind.kind(), chunking(ChunkingSpec::Count { chunks }, "chunks_of")?))
+        Ok((kind.kind(), chunking(c, ChunkingSpec::Count { chunks }, "chunks_of")?))
     };
-    own.iter().map(of).collect()
+    c.chunks_of.iter().map(of).collect()
 }
 
 /// What collectives cost, where it is said.
@@ -324,13 +324,11 @@ fn priced(rows: &[PricedSpec]) -> Result<Vec<Priced>, RunError> {
     rows.iter().map(of).collect()
 }
 
-fn chunking(spec: ChunkingSpec, field: &str) -> Result<Chunking, RunError> {
-    match spec {
-        ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } => {
-            let refusal = Refusal::of(field, "a chunk needs at least one byte, and a collective at least one chunk");
-            Err(refusal.within("collectives").into())
-        }
-        ChunkingSpec::Size { bytes, .. } => Ok(Chunking::Size(bytes)),
-        ChunkingSpec::Count { chunks } => Ok(Chunking::Count(chunks)),
+/// How collectives are cut, if that is legal.
+fn chunking(c: &CollectiveSpec, spec: ChunkingSpec, field: &str) -> Result<Chunking, RunError> {
+    if let ChunkingSpec::Size { bytes: 0, .. } | ChunkingSpec::Count { chunks: 0 } = spec {
+        let refusal = Refusal::of(field, "a chunk needs at least one byte, and a collective at least one chunk");
+        return Err(refusal.within("collectives").into());
     }
+    Ok(c.chunking_from(spec))
 }

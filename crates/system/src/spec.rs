@@ -28,6 +28,7 @@ pub use plan::PlanSpec;
 pub(crate) use plan::refusals;
 
 use crate::errors::RunError;
+use crate::pieces::Chunking;
 use serde::Deserialize;
 use syncline_core::{NodeId, Ps, Refusal, Resolution};
 
@@ -370,6 +371,9 @@ pub struct CollectiveSpec {
     /// Kinds of collectives that are cut into a number of chunks of their own.
     #[serde(default)]
     pub chunks_of: Vec<(CollectiveKindSpec, u32)>,
+    /// Bytes that a chunk has at least where the number of chunks is said: smaller collectives have fewer.
+    #[serde(default)]
+    pub least_chunk_bytes: u64,
     /// What collectives cost by a model of software, in place of their bytes alone. Where there are any, the collectives of a
     /// communicator go one after the other.
     #[serde(default)]
@@ -388,6 +392,16 @@ pub struct CollectiveSpec {
     pub lanes: LanesSpec,
     /// Bytes of one element; nothing is ever cut finer.
     pub element_bytes: u32,
+}
+
+impl CollectiveSpec {
+    /// How collectives are cut whose size or number of chunks `spec` states.
+    pub(crate) fn chunking_from(&self, spec: ChunkingSpec) -> Chunking {
+        match spec {
+            ChunkingSpec::Size { bytes, .. } => Chunking::Size(bytes),
+            ChunkingSpec::Count { chunks } => Chunking::Count { most: chunks, least: self.least_chunk_bytes },
+        }
+    }
 }
 
 const fn once() -> u32 {

@@ -243,9 +243,13 @@ class Collective(TypedDict, total=False):
     into slices.
     """
     chunks: int | None
-    """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
+    """Number of chunks of each collective, instead of `chunk`; fewer where they would be smaller than `least_chunk`."""
     chunks_of: Mapping[str, int]
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
+    least_chunk: str
+    """The least size of a chunk where `chunks` or `chunks_of` states a number: small collectives have fewer chunks.
+    With 1B, they are cut into the stated number of chunks, however small those are.
+    """
     inflight: int
     """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, as many
     as links need to be busy all the time, or what is faster when tried out. An ACE has limits of its own

@@ -3,7 +3,8 @@
 *Endpoint.* ASTRA-sim adds `endpoint-delay` to every message received and once before a chunk, which is the
 `step_latency` of the ideal endpoint. It charges three passes over `local-mem-bw` for every message that is reduced;
 the ideal endpoint has no memory, so that is left out.
-*Chunks.* `preferred-dataset-splits` chunks, of which `active-chunks-per-dimension` are in flight along a dimension.
+*Chunks.* `preferred-dataset-splits` chunks, however small a collective is, of which `active-chunks-per-dimension` are
+in flight along a dimension.
 *Algorithms.* One for each dimension. Its rings use one direction only. `localBWAware` is a reduce-scatter along all
 dimensions but the last, an all-reduce along that, and the all-gathers back: with rings, the six-phase composition.
 """
@@ -203,6 +204,8 @@ class _Reader:
     def _finish(self, values: dict[str, Any]) -> None:
         """The sections of the experiment."""
         chunks = self.collective.setdefault("chunks", 1)
+        if chunks > 1:
+            self.collective["least_chunk"] = "1B"  # ASTRA-sim cuts the smallest collective into as many
         self.collective["inflight"] = min(max(chunks, 1), 65_536)
         self.collective.setdefault("inflight_per_dimension", 1)
         self.collective["padding"] = "none"

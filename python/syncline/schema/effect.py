@@ -364,6 +364,8 @@ RULES: Final[tuple[Rule, ...]] = (
          "a workload with several, such as dlrm"),
     Rule("collective.chunks_of", lambda e: bool(set(kinds_of(e.workload)) & set(e.collective.chunks_of)),
          "the run has no collective of these kinds", "a kind of collectives that the run has"),
+    Rule("collective.least_chunk", lambda e: bool(programs.numbers_of_chunks(e)), "no number of chunks is stated",
+         "collective.chunks or collective.chunks_of"),
     *(Rule(f"collective.{name}", lambda e: not e.endpoint.has_own_window, "an ACE has limits of its own",
            "another endpoint; for an ACE, endpoint.fsms and endpoint.sram")
       for name in ("inflight", "inflight_per_dimension")),

@@ -186,9 +186,12 @@ class Collective(Section):
     faster when it is tried out, and more where an iteration would have over a million; with ACE 64KiB, and larger where
     blocks would be smaller than a packet; with `packed-trees` the whole, which is cut into slices."""
     chunks: Count | None = None
-    """Number of chunks of each collective, instead of `chunk`; fewer where some would be empty."""
+    """Number of chunks of each collective, instead of `chunk`; fewer where they would be smaller than `least_chunk`."""
     chunks_of: Annotated[dict[Kind, Count], collective_names.EACH_ONCE] = Field(default={})
     """Numbers of chunks of single kinds of collectives, such as `{all-to-all: 16}`."""
+    least_chunk: Size = 4 * 1024
+    """The least size of a chunk where `chunks` or `chunks_of` states a number: small collectives have fewer chunks.
+    With 1B, they are cut into the stated number of chunks, however small those are."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = in_flight.IN_FLIGHT
     """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, as many
     as links need to be busy all the time, or what is faster when tried out. An ACE has limits of its own instead."""

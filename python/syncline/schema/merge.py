@@ -25,6 +25,8 @@ EXCLUSIVE: Final = {
     "topology": ("dims", "file"),
 }
 """Keys of a section of which at most one is given."""
+COMPANIONS: Final = {"collective": {"least_chunk": ("chunks", "chunks_of")}}
+"""Keys of a section that say something only beside others; what displaces the last of these displaces them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,9 +202,19 @@ def _displace(section: Mapping, name: str, key: str, value: Node) -> None:
         if old is not None and not _same(old, value):
             section.entries.clear()
     if key in EXCLUSIVE.get(name, ()):
+        before = set(section.entries)
         for other in EXCLUSIVE[name]:
             if other != key:
                 section.entries.pop(other, None)
+        for left in _left_alone(name, before, set(section.entries)):
+            if section.entries[left].origin.file != value.origin.file:  # else both are set, which contradicts itself
+                section.entries.pop(left)
+
+
+def _left_alone(section: str, before: set[str], after: set[str]) -> list[str]:
+    """Keys of a section that have lost the last of those that they are given for."""
+    companions = COMPANIONS.get(section, {}).items()
+    return [key for key, others in companions if key in after and before.intersection(others) and not after & {*others}]
 
 
 def _item(at: Node, key: str, override: Override) -> Sequence:
@@ -255,6 +267,9 @@ def overlay(base: Mapping, over: Mapping, section: str = "") -> Mapping:
                 merged[key] = overlay(below, node, key if not section else f"{section}.{key}")
                 continue
         merged[key] = node
+    for key in _left_alone(section, set(base.entries), set(merged)):
+        if key not in over.entries:
+            merged.pop(key)
     return Mapping(merged, over.origin)
 
 

@@ -14,7 +14,14 @@ from syncline.fabric.topologies import Wired
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.experiment import DEFAULT_CHUNK, EXCHANGE, Collective, Experiment
 from syncline.schema.packed import PACKED
-from syncline.schema.workloads import ROOTED, CollectiveWorkload, DividedWorkload, kinds_of
+from syncline.schema.workloads import (
+    ROOTED,
+    CollectiveWorkload,
+    DividedWorkload,
+    GraphWorkload,
+    JobsWorkload,
+    kinds_of,
+)
 
 COMPOSITIONS: Final = facts.Names(
     lambda engine: (
@@ -95,8 +102,22 @@ def chunks(experiment: Experiment) -> int:
         return 1
     given = collective.chunks_of.get(workload.collective, collective.chunks)
     if given is not None:
-        return given
+        return min(given, max(1, workload.size // collective.least_chunk))
     return -(-workload.size // (collective.chunk or DEFAULT_CHUNK))
+
+
+def numbers_of_chunks(experiment: Experiment) -> list[int]:
+    """The numbers of chunks that are stated for collectives of the run, those of families, axes and jobs included."""
+    workload, own = experiment.workload, []
+    if isinstance(workload, GraphWorkload):
+        own = [family.collective for family in workload.file.graph.families.values()]
+    elif isinstance(workload, DividedWorkload):
+        own = list(experiment.parallel.collectives.values())
+    elif isinstance(workload, JobsWorkload):
+        own = [job.collective for job in workload.jobs]
+    sections = [experiment.collective, *map(Collective.model_validate, own)]
+    numbers = [number for section in sections for number in (section.chunks, *section.chunks_of.values())]
+    return [number for number in numbers if number is not None]
 
 
 def has_pipelines(experiment: Experiment) -> bool:

@@ -190,10 +190,7 @@ def _size_class(size: int) -> int:
 
 def _chunk(size: int, kind: str, section: dict[str, Any]) -> int:
     """Bytes of the chunks of a collective, before padding."""
-    own = dict(section.get("chunks_of", ())).get(kind)
-    chunking = section["chunking"]
-    chunks = own or (chunking["chunks"] if chunking["by"] == "count" else -(-size // chunking["bytes"]))
-    return -(-size // max(1, int(chunks)))
+    return -(-size // max(1, demand.chunks(section, kind, size)))
 
 
 @dataclass(slots=True)

@@ -687,7 +687,7 @@ mod tests {
         let config = CollectiveConfig {
             policy: Policy::Lifo,
             priority: Vec::new(),
-            chunking: Chunking::Count(1),
+            chunking: Chunking::Count { most: 1, least: 1 },
             chunking_of: vec![],
             priced: vec![],
             lanes: LaneUse::Alternate,

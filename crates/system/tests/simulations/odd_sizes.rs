@@ -33,6 +33,27 @@ fn more_chunks_than_elements() {
     assert_eq!(run(&spec).summary.chunks, 5);
 }
 
+/// A number of chunks is for collectives that are large enough; a kind's own number has the same least size.
+#[test]
+fn chunks_of_a_stated_number_have_a_least_size() {
+    let chunks = |bytes: u64, of_kind: bool| {
+        let mut spec = all_reduce(vec![dim(4, 25, 100_000)], baseline(), bytes);
+        spec.collectives.least_chunk_bytes = 4096;
+        match of_kind {
+            true => spec.collectives.chunks_of = vec![(CollectiveKindSpec::AllReduce, 64)],
+            false => spec.collectives.chunking = ChunkingSpec::Count { chunks: 64 },
+        }
+        run(&spec).summary
+    };
+    for of_kind in [false, true] {
+        let found = [1, 4000, 8191, 8192, 64 * 4096 - 8, 1 << 20].map(|bytes| chunks(bytes, of_kind).chunks);
+        assert_eq!(found, [1, 1, 1, 2, 63, 64]);
+    }
+    let mut whole = all_reduce(vec![dim(4, 25, 100_000)], baseline(), 4000);
+    whole.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
+    assert_eq!(chunks(4000, false).total_ps, run(&whole).summary.total_ps);
+}
+
 #[test]
 fn every_collective_on_odd_tori() {
     for collective in [CollectiveKindSpec::AllReduce, CollectiveKindSpec::ReduceScatter, CollectiveKindSpec::AllGather]
@@ -71,6 +92,7 @@ proptest! {
             spec.job = collective_job(kinds[kind], bytes);
             spec.collectives.lanes = [LanesSpec::Alternate, LanesSpec::Split, LanesSpec::One][lanes];
             spec.collectives.element_bytes = element;
+            spec.collectives.least_chunk_bytes = cut;
             spec.collectives.chunking = match by_count {
                 true => ChunkingSpec::Count { chunks: (cut % 40 + 1) as u32 },
                 false => chunks_of(cut.max(bytes / 50)),

@@ -162,6 +162,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
             padding: false,
             chunking: chunks_of(65_536),
             chunks_of: vec![],
+            least_chunk_bytes: 0,
             priced: vec![],
             inflight: 32,
             inflight_per_dimension: None,
