@@ -26,6 +26,7 @@ LEGAL = """
 id = "dimensions"
 source = "tutorial"
 shows = "Something."
+explains = ["tutorial-asymmetric"]
 study = "tutorial/torus"
 variant = "4x4x4"
 columns = [
@@ -86,7 +87,19 @@ def test_every_setting_of_the_package_changes_a_study_of_its_source() -> None:
         ('measure = "time", ', "", "dimensions.columns.1", "either a claim or a measure"),
         ('"topology=Torus(4, 4, 4, rate=25GB/s, latency=500ns)"', '"npu.bus"', "dimensions.rows.1.set.0", "PATH=VALUE"),
         ("digits = 3", "digit = 3", "dimensions.columns.0.digit", "Extra inputs"),
-        ('variant = "4x4x4"', 'variant = "4x4x4"\nexplains = ["that"]', "dimensions.explains.0", "no claim is called"),
+        ('explains = ["tutorial-asymmetric"]', 'explains = ["that"]', "dimensions.explains.0", "no claim is called"),
+        (
+            'explains = ["tutorial-asymmetric"]',
+            'explains = ["tutorial-model-fit"]',
+            "dimensions.explains.0",
+            "no column has this claim's metric",
+        ),
+        (
+            '{ label = "as studied" }',
+            '{ label = "as studied", set = ["collective.inflight=3"] }',
+            "dimensions.rows.0",
+            "is what they are as studied",
+        ),
     ],
 )
 def test_what_is_wrong_with_the_file_is_said(tmp_path: Path, before: str, after: str, field: str, message: str) -> None:
@@ -153,6 +166,11 @@ def test_experiments_come_with_the_claims_that_they_explain_or_measure(syncline_
     (experiment,) = document["experiments"]
     assert (ended.status, experiment["id"]) == (0, "ace-fig4b-sms")
     assert experiment["rows"][0]["values"][0] == document["claims"][0]["simulated"]
+    (explanation,) = experiment["explanations"]
+    (row,) = [row for row in experiment["rows"] if row["label"] == explanation["row"]]
+    least, most = document["claims"][0]["accept"]
+    assert explanation == {**explanation, "claim": "ace-fig4b-dlrm", "share": 1, "inside": True}
+    assert least <= row["values"][0] <= most
     assert "confirmed_unfolded" not in document
     assert "experiments" not in json.loads(syncline_command("reproduce", "ace-fig4b-dlrm", "--json").out)
     shown = syncline_command("reproduce", "tutorial", "--experiments").out

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 import syncline
 from support.command import Ended
 from syncline.errors import InputError
-from syncline.reproduction import confirm, experiments, ledger, page, sources
-from syncline.reproduction.page import Page
-from syncline.reproduction.runs import Runs
+from syncline.reproduction import confirm, experiments, explanations, ledger, page, sources
+from syncline.reproduction.explanations import Kind
 
 Command = Callable[..., Ended]
 
@@ -38,24 +37,6 @@ def tables(text: str) -> list[list[str]]:
     return [list(group) for starts, group in groupby(lines, lambda line: line.startswith("|")) if starts]
 
 
-def explaining(claim: str) -> list[str]:
-    return [e.id for e in experiments.load() if claim in e.explains]
-
-
-def test_the_committed_page_has_the_claims_as_they_come_out() -> None:
-    claims, runs = ledger.select(QUICK_CLAIMS), Runs()
-    for finding in sources.findings(claims, runs):
-        (row,) = page.markdown([], [page.claim_row(finding, explaining(finding.claim.id))]).splitlines()[2:]
-        assert row in COMMITTED.splitlines()
-
-
-@pytest.mark.parametrize("name", QUICK_EXPERIMENTS)
-def test_the_committed_page_has_the_experiments_as_they_come_out(name: str) -> None:
-    (experiment,) = [e for e in experiments.load() if e.id == name]
-    table = experiments.table(experiment, Runs())
-    assert Page([], [table], []).experiment(name) in COMMITTED
-
-
 def test_the_committed_page_has_the_text_of_the_pieces() -> None:
     at = 0
     for _, text in page.pieces():
@@ -64,19 +45,48 @@ def test_the_committed_page_has_the_text_of_the_pieces() -> None:
             at = COMMITTED.index(part, at) + len(part)
 
 
-def test_the_committed_page_has_every_claim_and_experiment_and_every_claim_outside_is_explained() -> None:
-    rows = {line.split("`")[1]: line for line in COMMITTED.splitlines() if re.match(r"\| `[a-z0-9-]+`, ", line)}
+def claim_rows() -> dict[str, list[str]]:
+    """The cells of the committed page's claims, by name."""
+    lines = [line for line in COMMITTED.splitlines() if re.match(r"\| `[a-z0-9-]+`, ", line)]
+    return {line.split("`")[1]: [cell.strip() for cell in CELLS.split(line)[1:-1]] for line in lines}
+
+
+def test_the_committed_page_has_every_claim_and_experiment_and_counts_them() -> None:
+    rows = claim_rows()
     assert set(rows) == {claim.id for claim in ledger.claims()}
-    outside = {name for name, line in rows.items() if "**outside**" in line}
-    assert outside == {name for name, line in rows.items() if "| inside |" not in line}
+    verdicts = {name: cells[4] for name, cells in rows.items()}
+    outside = {name for name, verdict in verdicts.items() if verdict != "inside"}
+    assert f"{len(rows) - len(outside)} of {len(rows)} claims are inside" in COMMITTED
+    assert explanations.counted([kind_on_page(verdicts[name]) for name in outside]) in COMMITTED
+    every = experiments.load()
     for name in outside:
-        assert explaining(name), f"{name} is outside its range, and no experiment says why"
-        for experiment in explaining(name):
-            assert f"[{experiment}](#{experiment})" in rows[name]
-    for experiment in (e.id for e in experiments.load()):
-        assert COMMITTED.count(f'<a id="{experiment}"></a>') == 1
-    inside = f"{len(rows) - len(outside)} of {len(rows)} claims are inside"
-    assert inside in COMMITTED
+        named = {experiment.id for experiment in every if name in experiment.explains}
+        links = re.findall(r"\[([a-z0-9-]+)\]\(#([a-z0-9-]+)\)", verdicts[name])
+        assert all(text == target and text in named for text, target in links)
+        assert bool(links) == bool(named)
+    for experiment in every:
+        assert COMMITTED.count(f'<a id="{experiment.id}"></a>') == 1
+
+
+def kind_on_page(verdict: str) -> Kind:
+    """How far a claim is explained that the committed page has outside its range."""
+    found: dict[str, Kind] = {
+        "not explained": "not",
+        "; inside with": "inside",
+        "brings in": "moved",
+        "closes": "nearer",
+    }
+    return next(kind for text, kind in found.items() if text in verdict)
+
+
+def test_the_fitted_constants_of_the_committed_page_have_the_values_of_their_claims() -> None:
+    rows = claim_rows()
+    fits = [line for line in tables(COMMITTED) if line[0].startswith("| constant |")]
+    assert len(fits) == 4
+    for line in (line for table in fits for line in table[2:]):
+        _, _, _, claim, published, simulated, _ = (cell.strip() for cell in CELLS.split(line)[1:-1])
+        assert rows[claim.strip("`")][1].startswith(published)
+        assert rows[claim.strip("`")][2] == simulated
 
 
 def test_the_committed_page_says_that_every_point_is_equal() -> None:
@@ -175,6 +185,8 @@ def test_two_pages_are_equal(syncline_command: Command, tmp_path: Path, monkeypa
     assert written[0] == written[1]
     assert len(tables(written[0])) == len(sources.SOURCES) + len(quick) + 1
     assert f"{len(claims) - 1} of {len(claims)}: 2.19\n" in written[0]
+    for table in tables(written[0])[: len(sources.SOURCES)]:
+        assert set(table) <= set(COMMITTED.splitlines())
     for table in tables(written[0])[len(sources.SOURCES) : -1]:
         assert "\n".join(table) in COMMITTED
 

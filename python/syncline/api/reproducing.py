@@ -256,7 +256,7 @@ def run(
     be kept or would take more than `memory_limit` bytes, and [`CancelledError`] when `cancel` is called.
     """
     from syncline import cancelling, estimate, results, runner
-    from syncline.reproduction import confirm, ledger, sources
+    from syncline.reproduction import confirm, explanations, ledger, sources
     from syncline.reproduction import experiments as varied
     from syncline.reproduction.kept import Kept
     from syncline.reproduction.runs import Runs, estimated
@@ -286,7 +286,10 @@ def run(
     results.state_folded(document, (result.summary["unfolded"] is None for result in runs.finished()))
     document["claims"] = ledger.document(findings)
     if asked.with_experiments:
-        document["experiments"] = [table.as_document() for table in found]
+        document["experiments"] = [
+            table.as_document() | {"explanations": [each.as_document() for each in explanations.of_table(table)]}
+            for table in found
+        ]
     if not asked.names:
         document["confirmed_unfolded"] = [comparison.as_document() for comparison in comparisons]
     document["cost"] = results.cost(time.monotonic() - began, [*runs.finished(), *confirming.finished()])

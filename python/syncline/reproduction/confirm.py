@@ -7,7 +7,7 @@ unfolded, the point is on a smaller one or moves less.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -88,15 +88,15 @@ class Comparison:
         return {**dataclasses.asdict(self), "equal": self.equal}
 
 
-def tasks(runs: Runs) -> list[tuple[str, Callable[[], Any]]]:
-    """The simulations of all points."""
-    each = [run for point in POINTS for run in (point, _unfolded(point))]
+def tasks(runs: Runs, points: Sequence[Run] | None = None) -> list[tuple[str, Callable[[], Any]]]:
+    """The simulations of points, by default of all."""
+    each = [run for point in (POINTS if points is None else points) for run in (point, _unfolded(point))]
     return [(f"{run.study} {run.variant}, {run.settings[-1:] or 'folded'}", partial(runs.result, run)) for run in each]
 
 
 def comparisons(runs: Runs) -> list[Comparison]:
     """All points, folded and unfolded."""
-    return [_compared(runs, point) for point in POINTS]
+    return [compared(runs, point) for point in POINTS]
 
 
 def differences(found: list[Comparison]) -> list[str]:
@@ -108,7 +108,8 @@ def differences(found: list[Comparison]) -> list[str]:
     ]
 
 
-def _compared(runs: Runs, point: Run) -> Comparison:
+def compared(runs: Runs, point: Run) -> Comparison:
+    """A point, folded and unfolded."""
     folded, unfolded = (runs.result(run).summary for run in (point, _unfolded(point)))
     topology = runs.variant(point).experiment.topology
     assert isinstance(topology, Topology)

@@ -55,6 +55,11 @@ class Row(Section):
     variant: str = ""
     """The simulation that is measured, if not the experiment's."""
 
+    @property
+    def changes_something(self) -> bool:
+        """Whether it is anything but what was studied."""
+        return bool(self.settings or self.study or self.variant)
+
 
 class Experiment(Section):
     """A table of one-factor experiments, one a row."""
@@ -64,7 +69,8 @@ class Experiment(Section):
     shows: Text
     """What the table shows, in one sentence."""
     explains: list[str] = Field(default=[])
-    """The claims whose place outside their range it explains."""
+    """The claims outside their range that it explains: by rows whose settings bring the claim's own metric nearer to
+    the range than the first row, which changes nothing (see `explanations`)."""
     study: str = ""
     variant: str = ""
     """The simulation that is measured, where a row or a column says no other."""
@@ -201,6 +207,14 @@ def _wrong(experiment: Experiment, before: Sequence[str]) -> Iterator[tuple[str,
     if experiment.source not in sources.SOURCES:
         yield "source", experiment.source, "there is no such source", one_of(sources.SOURCES)
     named = [(f"explains.{i}", claim) for i, claim in enumerate(experiment.explains)]
+    measured = [column.claim for column in experiment.columns]
+    for where, claim in named:
+        if claim in known and claim not in measured:
+            message = "no column has this claim's metric, so that no row can show what brings it nearer to its range"
+            yield where, claim, message, f'a column with claim = "{claim}"'
+    if named and experiment.rows[0].changes_something:
+        message = "the first row of an experiment that explains claims is what they are as studied"
+        yield "rows.0", experiment.rows[0].label, message, "a row without settings, study and variant"
     for index, column in enumerate(experiment.columns):
         at = f"columns.{index}"
         if bool(column.claim) == bool(column.measure):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,14 @@ class Claim:
         return len(values) == len(ranges) and all(
             low * (1 - slack) <= value <= high * (1 + slack) for value, (low, high) in zip(values, ranges, strict=True)
         )
+
+    def distances(self, simulated: Value | None) -> list[float]:
+        """How far each value is from its range, in the unit of the claim: 0 inside; infinite without a value."""
+        ranges = self.accept if isinstance(self.published, list) else [self.accept]
+        if simulated is None:
+            return [inf] * len(ranges)
+        values = simulated if isinstance(simulated, list) else [simulated]
+        return [max(0.0, low - value, value - high) for value, (low, high) in zip(values, ranges, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ A piece is a file of `pieces/`, in the order of their names. It may contain dire
 * `{{experiment ID}}`: a table of one-factor experiments
 * `{{confirmed}}`: folded runs against unfolded ones
 * `{{simulated CLAIM}}`, `{{inside}}`: a claim's values, and how many claims are inside, within a sentence
+* `{{explained}}`: how far experiments explain the claims outside, as a sentence
 
 Everything on the page that a run says comes from a directive, and every experiment is on it once.
 """
@@ -20,9 +21,10 @@ from pathlib import Path
 from typing import Final
 
 from syncline.errors import InputError, Problem, did_you_mean, one_of
-from syncline.reproduction import fitted, ledger, sources
+from syncline.reproduction import explanations, fitted, ledger, sources
 from syncline.reproduction.confirm import Comparison
 from syncline.reproduction.experiments import Experiment, Table
+from syncline.reproduction.explanations import Explanation
 from syncline.reproduction.ledger import Claim, Finding
 
 PIECES: Final = Path(__file__).parent / "pieces"
@@ -43,12 +45,8 @@ class Page:
 
     def claims(self, source: str) -> str:
         """The claims of a source."""
-        explained: dict[str, list[str]] = {}
-        for table in self.tables:
-            for claim in table.experiment.explains:
-                explained.setdefault(claim, []).append(table.experiment.id)
         mine = [finding for finding in self.findings if finding.claim.source == source]
-        return markdown(CLAIMS, [claim_row(finding, explained.get(finding.claim.id, [])) for finding in mine])
+        return markdown(CLAIMS, [claim_row(finding, self._explanation(finding)) for finding in mine])
 
     def fitted(self, source: str) -> str:
         """The fitted constants of a source's studies."""
@@ -81,6 +79,14 @@ class Page:
         """How many claims are inside their range, of how many."""
         return f"{sum(finding.inside for finding in self.findings)} of {len(self.findings)}"
 
+    def explained(self) -> str:
+        """How far the claims outside their range are explained."""
+        outside = [finding for finding in self.findings if not finding.inside]
+        return explanations.counted([explanations.kind_of(self._explanation(finding)) for finding in outside])
+
+    def _explanation(self, finding: Finding) -> Explanation | None:
+        return explanations.of_claim(finding.claim.id, self.tables)
+
 
 def render(page: Page, folder: Path = PIECES) -> str:
     """The whole page. The pieces have been checked."""
@@ -108,6 +114,7 @@ def check(experiments: Sequence[Experiment], folder: Path = PIECES) -> None:
         "simulated": [claim.id for claim in ledger.claims()],
         "confirmed": (),
         "inside": (),
+        "explained": (),
     }
     problems: list[Problem] = []
     used: list[str] = []
@@ -141,8 +148,8 @@ def _wrong(directive: re.Match[str], takes: dict[str, Sequence[str]]) -> tuple[s
     return None
 
 
-def claim_row(finding: Finding, experiments: Sequence[str]) -> list[str]:
-    """A claim in its table; outside its range it leads to the experiments that say why."""
+def claim_row(finding: Finding, explanation: Explanation | None) -> list[str]:
+    """A claim in its table; outside its range it leads to the experiment that explains it best."""
     claim = finding.claim
     if claim.kind == "ordering":
         figures = ["holds", "holds" if finding.inside else "does not hold", ""]
@@ -152,12 +159,10 @@ def claim_row(finding: Finding, experiments: Sequence[str]) -> list[str]:
             ledger.numbers(finding.simulated),
             ledger.ranges(claim),
         ]
-    why = ", ".join(f"[{name}](#{name})" for name in experiments)
-    verdict = "inside" if finding.inside else f"**outside**: {why}"
     return [
         f"`{claim.id}`, {claim.where}: {claim.metric}",
         *figures,
-        verdict,
+        explanations.verdict(finding, explanation),
         finding.note,
     ]
 
