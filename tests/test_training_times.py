@@ -1,4 +1,4 @@
-"""Iteration times against measurements: what is recorded reaches the aims, and still is what comes out."""
+"""Iteration times against measurements: what is recorded reaches the aims. Whether it still comes out: `records`."""
 
 from __future__ import annotations
 
@@ -39,16 +39,18 @@ def test_what_was_not_fitted_reaches_the_aims() -> None:
         assert page.mean(found) <= aim
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "megatron h6144 l48 s2048 b4 m4 t8 d1 p1 full",
-        "vtrain-server h2048 l12 s1024 b2 m1 t2 d1 p2 full",
-        "vtrain-cluster h3072 l30 s2048 b512 m64 t8 d8 p1 full",
-    ],
-)
-def test_what_is_recorded_is_what_comes_out(name: str) -> None:
-    assert points.simulated_s(POINTS[name]) == pytest.approx(page.recorded()[name], rel=1e-5)
+@pytest.mark.parametrize("change", page.CHANGES, ids=lambda change: change.name)
+def test_what_explains_errors_was_simulated_otherwise(change: page.Change) -> None:
+    """With what is in the model because of some rows these are nearer to what was measured than without, and hosts that
+    are left out where there are several servers change nothing there.
+    """
+    as_simulated, changed = page.errors_of(change)
+    assert {name for of, name in page.recorded_changes() if of == change.name} == {p.name for p in change.points()}
+    if change.name == "hosts on several servers, too":
+        assert changed == pytest.approx(as_simulated, abs=1e-3)
+    else:
+        errors = [statistics.mean(map(abs, found)) for found in (as_simulated, changed)]
+        assert errors[0] < errors[1]
 
 
 def test_the_base_time_of_an_all_reduce_is_that_of_the_tables() -> None:

@@ -40,6 +40,8 @@ def main() -> int:
         print(f"{found[point.name] / point.iteration_s - 1:+7.1%}  {point.name}", flush=True)
         if options.record:
             _write(found)
+    if options.record:
+        _record_changes()
     return 0
 
 
@@ -49,6 +51,19 @@ def _write(found: dict[str, float]) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["point", "simulated_s"])
         writer.writerows([p.name, f"{found[p.name]:.6g}"] for p in points() if p.name in found)
+
+
+def _record_changes() -> None:
+    """Simulates and keeps what explains errors."""
+    rows = []
+    for change in page.CHANGES:
+        for point in change.points():
+            rows.append([change.name, point.name, f"{simulated_s(point, change.constants):.6g}"])
+            print(f"{float(rows[-1][2]) / point.iteration_s - 1:+7.1%}  {change.name}: {point.name}", flush=True)
+    with page.CHANGES_RECORD.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["change", "point", "simulated_s"])
+        writer.writerows(rows)
 
 
 def _fit() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
-from syncline.training_times.points import FOLDER, TABLES, Point, points
+from syncline.training_times.points import FOLDER, GPUS_PER_SERVER, TABLES, Constants, Point, points
 
 RECORD: Final = FOLDER / "record.csv"
+CHANGES_RECORD: Final = FOLDER / "changes.csv"
 MEMORY_ROWS: Final = (
     "megatron h6144 l48 s2048 b4 m4 t8 d1 p1 selective",
     "vtrain-cluster h3072 l30 s2048 b512 m8 t1 d64 p1 full",
@@ -20,6 +22,50 @@ DISPATCH_ROWS: Final = (
 )
 FITTED: Final = (*MEMORY_ROWS, *DISPATCH_ROWS)
 """Names of the points that the two constants were fitted on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something in the model that is taken to explain errors, as it is without it."""
+
+    name: str
+    rows: str
+    """The points that are simulated so, in words."""
+    constants: Constants
+    applies: Callable[[Point], bool]
+
+    def points(self) -> list[Point]:
+        """The points that are simulated so."""
+        return [point for point in points() if self.applies(point)]
+
+
+CHANGES: Final = (
+    Change(
+        "hosts take no time",
+        "`vtrain-server`, tensor parallelism, 1 or 2 samples",
+        Constants(dispatch=None),
+        lambda point: point.table == "vtrain-server" and point.tensor > 1 and point.micro_batch <= 2,
+    ),
+    Change(
+        "all-reduces have no base time",
+        "`vtrain-server`, 4-way tensor parallelism, 8 samples",
+        Constants(all_reduce_excess_s=0),
+        lambda point: point.table == "vtrain-server" and (point.tensor, point.micro_batch) == (4, 8),
+    ),
+    Change(
+        "hosts on several servers, too",
+        "`vtrain-cluster`, 3,072 features",
+        Constants(hosts_of_several_servers=True),
+        lambda point: point.table == "vtrain-cluster" and point.hidden == 3072,
+    ),
+    Change(
+        "one ring across two servers",
+        "`vtrain-cluster`, 16-way tensor parallelism",
+        Constants(across_servers="ring"),
+        lambda point: point.table == "vtrain-cluster" and point.tensor > GPUS_PER_SERVER,
+    ),
+)
+"""What is left out, or put in, one at a time, to see what share of the errors it has."""
 AIMS: Final = {"megatron": 0.10, "vtrain-server": 0.15, "vtrain-cluster": 0.15}
 
 TEXT: Final = """## Iteration times of GPT training
@@ -43,24 +89,27 @@ Readings, where sources are silent:
   back-propagation in FP16 (`use_gradient_bucket: false`). Its servers have 800 Gb/s together, which are taken to be
   eight NICs of 100 Gb/s. All A100 are taken to be those of 80 GB (2039 GB/s).
 * Attention is not fused: scores are in memory. The vocabulary is padded as Megatron-LM does.
-* Hosts are simulated on one server only. On several, GPUs work several times as long as hosts: five of these rows
-  change by at most 0.06 % with hosts.
+* Hosts are simulated on one server only. On several, GPUs work several times as long as hosts (see below).
 * Megatron's full recomputation divides what stages send (scatter-gather); its other mode does so by itself."""
 
 WHY: Final = """### What explains the errors
 
+What is in the model because of these rows is left out, or put in, one at a time. The rows that it is about were
+simulated both ways (`python/syncline/training_times/changes.csv`): the mean error, the least and the largest.
+
+TABLE
+
 * *Hosts.* Small models are bound by the host: a layer takes 3.3 to 4 ms (forward, again, backward) whether its GPU has
-  1,024 or 2,048 features, one or two samples. Without `dispatch`, rows with tensor parallelism and one or two samples
-  in a micro-batch were 27 to 60 % too fast.
-* *All-reduces.* With their bytes alone, rows with 4-way tensor parallelism and 8 samples were 33 % too fast; with a
-  base time of 100 us 20 %, and with 70 % of the memory bandwidth less.
+  1,024 or 2,048 features, one or two samples. On several servers GPUs have more to do than their hosts.
+* *All-reduces* of 4 to 64 MiB take as long as their bytes and a base time, by tables of nccl-tests.
+
+What follows was seen, and not simulated otherwise:
+
 * *The head.* With one GPU in a tensor-parallel group, embedding, head and loss take two to three times as long as
   modelled (a line through rows of 12 to 24 layers leaves 11 and 20 ms per micro-batch of 1 and 2 samples of 2,048
   features). Pipelines of four stages wait for it. Why is not known; with two GPUs it is as modelled.
 * *8-way tensor parallelism of small models* takes 4 to 5 ms for a layer that takes 3.5 ms with fewer GPUs; 4-way takes
   3.2 ms with 2,048 features. The host has one time for all.
-* *Tensor parallelism across two servers.* A ring that crosses one NIC takes four times as long as was measured. NCCL
-  uses all NICs; so does the composition over GPUs of a server and servers that is simulated.
 * *Bubbles.* On several servers the error grows with the bubble of the pipeline, (p - 1) over micro-batches: with 8-way
   tensor parallelism and 8,192 features from about +2 % at 7 % to +17 and +20 % at 47 and 94 %. The measured runs lose
   less in a bubble than the schedule says, as if layers were computed again before the gradient arrives.
@@ -78,6 +127,22 @@ def recorded() -> dict[str, float]:
     """Seconds that points took in simulations, by name."""
     with RECORD.open(encoding="utf-8", newline="") as file:
         return {row["point"]: float(row["simulated_s"]) for row in csv.DictReader(file)}
+
+
+def recorded_changes() -> dict[tuple[str, str], float]:
+    """Seconds that points took with something changed, by the name of the change and theirs."""
+    with CHANGES_RECORD.open(encoding="utf-8", newline="") as file:
+        return {(row["change"], row["point"]): float(row["simulated_s"]) for row in csv.DictReader(file)}
+
+
+def errors_of(change: Change) -> tuple[list[float], list[float]]:
+    """The errors of the points of a change: as simulated, and with the change."""
+    as_simulated, changed = recorded(), recorded_changes()
+    each = change.points()
+    return (
+        [as_simulated[point.name] / point.iteration_s - 1 for point in each],
+        [changed[change.name, point.name] / point.iteration_s - 1 for point in each],
+    )
 
 
 def errors(table: str) -> list[tuple[Point, float]]:
@@ -102,7 +167,8 @@ def _lines() -> Iterator[str]:
         yield f"| {' | '.join([*cells, _percent(AIMS[table])])} |"
     yield from ("", "By ways and sizes, mean error and mean absolute error of `vtrain-server`:", "")
     yield from _groups(errors("vtrain-server"))
-    yield from ("", WHY, "", "### Point by point", "")
+    before, after = WHY.split("TABLE\n")
+    yield from ("", before.rstrip("\n"), "", *_changes(), after.rstrip("\n"), "", "### Point by point", "")
     yield (
         "| table | GPUs | hidden | layers | batch | micro-batch | tensor | data | pipeline | again | s | simulated "
         "| error | |"
@@ -111,6 +177,17 @@ def _lines() -> Iterator[str]:
     for table in TABLES:
         for point, error in errors(table):
             yield _row(point, error)
+
+
+def _changes() -> Iterator[str]:
+    yield "| changed | rows | points | as simulated | least, largest | changed | least, largest |"
+    yield "|---|---|" + "---:|" * 5
+    for change in CHANGES:
+        cells = [change.name, change.rows, str(len(change.points()))]
+        for found in errors_of(change):
+            signed = [f"{100 * error:+.1f} %" for error in (statistics.mean(found), min(found), max(found))]
+            cells += [signed[0], f"{signed[1]}, {signed[2]}"]
+        yield f"| {' | '.join(cells)} |"
 
 
 GROUPS: Final[dict[str, Callable[[Point], int]]] = {

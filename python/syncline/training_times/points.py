@@ -12,6 +12,7 @@ import yaml
 
 from syncline import document, engine, inputs
 from syncline.schema import load as experiments
+from syncline.schema.load import Variant
 
 FOLDER: Final = Path(__file__).parent
 STUDY: Final = FOLDER / "a100.yaml"
@@ -65,10 +66,18 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """The two constants that are fitted; those of the study if not given."""
+    """What points have in common beside the study: the two constants that are fitted, and what explains errors."""
 
     sustained_memory: str | None = None
-    dispatch: str = DISPATCH
+    """That of the study if not given."""
+    dispatch: str | None = DISPATCH
+    """None: hosts take no time."""
+    hosts_of_several_servers: bool = False
+    """Whether hosts are simulated where there are several servers, too."""
+    all_reduce_excess_s: float = ALL_REDUCE_EXCESS_S
+    across_servers: str = "six-phase"
+    """The algorithm where GPUs are on several servers. NCCL has rings over all NICs; a composition over GPUs of servers
+    and servers loads these equally."""
 
 
 def points(table: str | None = None) -> Iterator[Point]:
@@ -97,12 +106,11 @@ def experiment(point: Point, constants: Constants = Constants()) -> dict[str, An
     }
     found["workload"]["global_batch"] = point.batch
     found["parallel"] = _parallel(point, constants)
-    found["endpoint"]["step_latency"] = f"{round(ALL_REDUCE_EXCESS_S * 1e9 / _steps(point))}ns"
+    found["endpoint"]["step_latency"] = f"{round(constants.all_reduce_excess_s * 1e9 / _steps(point))}ns"
     if constants.sustained_memory is not None:
         found["npu"]["compute"]["tiles"]["sustained_memory"] = constants.sustained_memory
     if point.servers > 1:
-        # NCCL has rings over all NICs; a composition over GPUs of servers and servers loads these equally.
-        found["collective"]["algorithm"] = "six-phase"
+        found["collective"]["algorithm"] = constants.across_servers
         if 1 < point.tensor <= GPUS_PER_SERVER:
             found["parallel"]["collectives"] = {"tensor": {"algorithm": "ring", "chunks": 1}}
     return found
@@ -129,7 +137,7 @@ def _parallel(point: Point, constants: Constants) -> dict[str, Any]:
         found["scatter_gather"] = True
     if point.virtual > 1:
         found |= {"schedule": "interleaved", "virtual": point.virtual}
-    if point.servers == 1:
+    if constants.dispatch is not None and (point.servers == 1 or constants.hosts_of_several_servers):
         found["dispatch"] = constants.dispatch
     return found
 
@@ -140,9 +148,13 @@ def _steps(point: Point) -> int:
     return 2 * (ring - 1)
 
 
+def variant(point: Point, constants: Constants = Constants()) -> Variant:
+    """The experiment of a point, as it is simulated."""
+    text = yaml.safe_dump(experiment(point, constants))
+    return experiments.load(document.read(text, point.name), point.name, inputs.folder_of(STUDY)).variants[0]
+
+
 def simulated_s(point: Point, constants: Constants = Constants()) -> float:
     """Seconds that an iteration of a point takes in a simulation."""
-    text = yaml.safe_dump(experiment(point, constants))
-    study = experiments.load(document.read(text, point.name), point.name, inputs.folder_of(STUDY))
-    summary = engine.run(study.variants[0]).summary
+    summary = engine.run(variant(point, constants)).summary
     return float(summary["total_ps"]) / engine.PS_PER_S
