@@ -13,6 +13,8 @@
 # make picture        draws the results of the demo for README and the site: docs/assets/demo.svg
 # make validation     fits the software model to measured tables, simulates runs of ns-3 and
 #                     iterations of GPT training (15 minutes), writes docs/validation.md
+# make records        simulates anew everything that is committed of simulations (ns-3, training, the ledger) and lists
+#                     what differs (hours; make test does so with a sample)
 # make reproduction   simulates the ledger of published figures (hours; goes on where it was ended), writes
 #                     docs/reproduction.md
 #
@@ -38,7 +40,8 @@ TARGETS ?=
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch test-sanitize library wheels fuzz bench docs docs-check reference picture validation reproduction tools
+.PHONY: demo test test-torch test-sanitize library wheels fuzz bench docs docs-check reference picture validation \
+  reproduction records tools
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.engine
@@ -117,6 +120,9 @@ validation: $(VENV)/.engine
 
 reproduction: $(VENV)/.engine
 	$(BIN)/syncline reproduce --write docs/reproduction.md --keep runs/reproduction
+
+records: $(VENV)/.engine
+	$(BIN)/python -m tests.records --keep runs/reproduction
 
 tools:
 	@command -v cargo >/dev/null || { \

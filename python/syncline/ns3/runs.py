@@ -6,7 +6,10 @@ import csv
 import statistics
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from syncline.schema.load import Variant
 
 ROWS: Final = Path(__file__).with_name("rows.csv")
 RECORD: Final = Path(__file__).with_name("record.csv")
@@ -103,9 +106,8 @@ def rows(path: Path = ROWS) -> list[Row]:
         return [Row(given, Found(*(float(given[name]) for name in names))) for given in csv.DictReader(file)]
 
 
-def simulate(row: Row, seed: int) -> Found:
-    """A row with the Ethernet backend."""
-    from syncline import engine, results
+def variant(row: Row, seed: int) -> Variant:
+    """The experiment of a row."""
     from syncline.cli import single
 
     kind, algorithm = row.collective()
@@ -124,8 +126,15 @@ def simulate(row: Row, seed: int) -> Found:
         fold="off",
     )
     study, _ = single.load(flags, [], row.settings())
-    variant = study.seeded(seed).variants[0]
-    document: dict[str, Any] = results.collective_fields(variant, engine.run(variant))
+    return study.seeded(seed).variants[0]
+
+
+def simulate(row: Row, seed: int) -> Found:
+    """A row with the Ethernet backend."""
+    from syncline import engine, results
+
+    experiment = variant(row, seed)
+    document: dict[str, Any] = results.collective_fields(experiment, engine.run(experiment))
     return Found(document["time_s"] * 1e6, *(float(document["network"][name]) for name in COUNTS))
 
 

@@ -1,0 +1,43 @@
+"""Measured iterations, as they are simulated: `record.csv` and `changes.csv` of `python/syncline/training_times`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from math import isclose
+
+from syncline.strategies import training
+from syncline.training_times import page, points
+from syncline.training_times.points import Constants, Point
+
+from .record import Record
+
+DIGITS = 1e-5
+"""Records have six digits."""
+
+
+def records() -> Iterator[Record]:
+    """All points, and those that were simulated with something changed."""
+    recorded, changed = page.recorded(), page.recorded_changes()
+    for point in points.points():
+        yield _record(f"iteration {point.name}", point, Constants(), recorded[point.name])
+    for change in page.CHANGES:
+        for point in change.points():
+            recorded_s = changed[change.name, point.name]
+            yield _record(f"iteration if {change.name}: {point.name}", point, change.constants, recorded_s)
+
+
+def _record(name: str, point: Point, constants: Constants, recorded_s: float) -> Record:
+    return Record(name, partial(_cost_s, point), partial(_differences, point, constants, recorded_s))
+
+
+def _cost_s(point: Point) -> float:
+    """A micro-batch takes a millisecond in a layer; to count events would take as long as to simulate them."""
+    micros = point.batch // (point.data * point.micro_batch)
+    return 0.05 + 1e-3 * point.layers * micros
+
+
+def _differences(point: Point, constants: Constants, recorded_s: float) -> list[str]:
+    found_s = points.simulated_s(point, constants)
+    training.forget()  # graphs of the largest models take gigabytes
+    return [] if isclose(found_s, recorded_s, rel_tol=DIGITS) else [f"{found_s:g} s, recorded {recorded_s:g} s"]
