@@ -84,6 +84,21 @@ def test_a_panel_that_shows_nothing_says_why(tmp_path: Path, panel: str, message
         values.of(file, 0, _first(file), [found])
 
 
+@pytest.mark.parametrize("times", [[1, 2, 6], [5, 5, 1, 9], [4, 3]])
+def test_a_mean_is_that_of_all_rows_and_a_spread_has_their_ends(times: list[int], tmp_path: Path) -> None:
+    listed = [{"base": f"b{n}", "variant": "v", "status": "done", "x": 1, "t_s": t} for n, t in enumerate(times)]
+
+    def of(more: str) -> dict[str, float]:
+        file = file_of(tmp_path, f"kind: bars, x: x, y: t_s, unit: s, {more}")
+        return {
+            value.part: value.value
+            for value in values.of(file, 0, _first(file), [table.of_rows(listed, ("x",))]).values
+        }
+
+    assert of("mean: true") == {"t_s": pytest.approx(sum(times) / len(times))}
+    assert of("spread: true") == {"least t_s": min(times), "most t_s": max(times)}
+
+
 def test_means_are_asked_for(tmp_path: Path) -> None:
     panel = "kind: heat, x: endpoint.fsms, series: endpoint.sram, y: iteration_time_s, unit: ms, where: {variant: Fast}"
     with pytest.raises(InputError, match="2 simulations have the same endpoint"):

@@ -211,6 +211,23 @@ def test_ranks_without_a_profile_are_like_the_next_one_below(syncline_command: C
     assert "has no pattern" in refused(syncline_command)
 
 
+@pytest.mark.parametrize("known", [[0], [0, 2], [0, 3]])
+def test_messages_of_ranks_without_a_profile_go_to_and_come_from_their_own_neighbours(
+    known: list[int], syncline_command: Command
+) -> None:
+    """Around a ring of four: each sends to the next and receives from the one before."""
+    for rank in known:
+        to, of = {"Dst Rank": (rank + 1) % 4}, {"Src Rank": (rank - 1) % 4, "Out msg nelems": 1000}
+        profile(rank, [kernel("k", 0, 5), nccl(6, 9, "send", to), nccl(20, 9, "recv", of)], ranks=4)
+    found = graph(syncline_command)
+    assert len(found["classes"]) == 1
+    (of_class,) = found["classes"].values()
+    assert of_class["npus"] == "0-3"
+    assert [node["send"]["to"] for node in of_class["nodes"] if "send" in node] == [1]
+    assert [node["recv"]["from"] for node in of_class["nodes"] if "recv" in node] == [-1]
+    assert total_s(syncline_command) > 0
+
+
 def test_uneven_all_to_alls_take_the_largest_size(syncline_command: Command) -> None:
     for rank in range(2):
         profile(rank, [kernel("k", 0, 5), nccl(6, 9, "all_to_allv", {"In msg nelems": 100 + rank})])

@@ -95,6 +95,18 @@ def test_every_setting_gives_what_was_reported(given: list[str], folder: Path, s
     assert repeated >= 6
 
 
+def test_the_parts_of_a_path_add_up_to_an_iteration(folder: Path, syncline_command: Command) -> None:
+    """Of a collective on its own, and of a training of two iterations, each of whose parts is per iteration."""
+    training = (
+        "workload: {model: resnet18, batch: 2}\ntraining: {iterations: 2}\ncollective: {algorithm: ring, chunks: 2}\n"
+    )
+    (folder / "train.yaml").write_text(f"name: train\ntopology: Ring(4, rate=5GB/s)\nnetwork: analytical\n{training}")
+    for name in ("alone.yaml", "train.yaml"):
+        (entry,) = answer(syncline_command, name, "--no-what-if")["systems"]
+        whole = sum(part["time_s"] for part in entry["critical_path"])
+        assert whole == pytest.approx(entry["iteration_time_s"], rel=1e-9)
+
+
 def test_the_limit_is_decided_by_reruns(folder: Path, syncline_command: Command) -> None:
     entry = answer(syncline_command, "two.yaml", "--system", "SMs")["systems"][0]
     assert entry["limit"]["by"] == "reruns"

@@ -7,10 +7,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import syncline
+from syncline.reasons import usage
+from syncline.reasons.answer import LATENCY, Part, by_resource
 from syncline.reasons.path import Span, Timeline
 from syncline.reasons.seen import Seen
+from syncline.reasons.usage import Usage
 
 Row = tuple[str, str, int, int]
 
@@ -69,6 +74,32 @@ def test_divides_a_wait_among_what_went_on_in_it() -> None:
     ]
 
 
+def test_shares_of_usage_are_of_the_time_of_communication() -> None:
+    """Two chunks from 100 to 180, but for 5, and on to 255: the second waits for the first; the run takes 300."""
+    of = seen(OVERLAPPED, 300)
+    found = usage.of(of, Timeline.of(of))
+    assert found.communication_ps == 75 + 75
+    assert (found.in_flight, found.most_in_flight) == (1, 1)
+    assert found.backlog == 80 / 150
+
+
+@given(st.integers(1, 10**6), st.floats(0, 1), st.floats(0, 1))
+def test_what_links_leave_of_a_phase_is_the_endpoints_as_far_as_it_is_busy(
+    length: int, by_links: float, by_memory: float
+) -> None:
+    """The busiest resource has as much of the phase as it is busy, or what links leave; the rest is latency."""
+    busy = int(length * by_links)
+    parts = [Part("phase", "all-reduce dim 1", "all-reduce", length, busy), Part("compute", "forward", "", 7, None)]
+    found = Usage(length, resources={"memory": by_memory, "sm": by_memory / 2})
+    links = usage.Links(seen([], 0))
+    of = by_resource(parts, links, found)
+    assert sum(of.values()) == length + 7
+    assert (of["compute"], of.get("links", 0)) == (7, busy)
+    memory = min(length - busy, int(length * by_memory))
+    assert of.get("memory of the endpoint", 0) == memory
+    assert of.get(LATENCY, 0) == length - busy - memory
+
+
 def test_a_chunk_that_waits_for_its_turn_says_so() -> None:
     rows = [part(0, 0, 0, 0, 50), part(0, 0, 1, 70, 100), ("collective l", "all-gather of iteration 0", 0, 100)]
     assert walked(rows, 100) == [
@@ -114,6 +145,28 @@ def test_chunks_of_two_families_are_told_apart() -> None:
         ("phase", "all-reduce", "shared all-gather dim 0", 60, 100),
     ]
     assert Timeline.of(seen(rows, 100)).in_flight() == (90, 150, 2)
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_a_wait_that_two_collectives_of_a_layer_end_is_that_of_the_later_one(last: int) -> None:
+    """Both end in the wait; what held the main stream up is the one that ended last, whichever was issued first: its
+    chunk here, and then its end elsewhere.
+    """
+    kinds, phases = ("all-reduce", "reduce-scatter"), ("data reduce-scatter dim 0", "shared all-gather dim 1")
+    ends = (80, 60) if last == 0 else (60, 80)
+    rows = [("compute", "l weight_grad", 0, 10), ("exposed", "waits for l weight_grad", 10, 80)]
+    for number, issued in enumerate((4, 8)):
+        rows.append(("collective l", f"{kinds[number]} of iteration 0", issued, ends[number]))
+        rows.append((f"phase {number} {phases[number]} slot 00", "l chunk 0", issued, ends[number] - 5))
+    held_up = [("elsewhere", kinds[last], "", 80), ("phase", kinds[last], phases[last], 75)]
+    path = Timeline.of(seen(rows, 80)).critical_path()
+    assert [(s.what, s.kind, s.phase, s.end) for s in reversed(path) if s.what != "compute"] == held_up
+    waits = Timeline.of(seen(rows, 80)).exposed()
+    assert [(s.what, s.kind, s.phase, s.end) for s in waits] == held_up
+    # Where no chunk was recorded, the wait is the collective's.
+    bare = [row for row in rows if not row[0].startswith("phase")]
+    (whole,) = Timeline.of(seen(bare, 80)).exposed()
+    assert (whole.what, whole.kind, whole.start, whole.end) == ("collective", kinds[last], 10, 80)
 
 
 def test_bubbles_other_streams_and_what_is_before_are_named() -> None:

@@ -109,6 +109,22 @@ def test_a_tie_is_called_a_tie() -> None:
     assert headline(read({"runs": runs}, {})) == ("A and B are equally fast with 1.000 ms per iteration.")
 
 
+@given(st.permutations([1, 2.2, 5.7, 9.1]), st.sampled_from("ABCD"))
+def test_a_variant_is_as_many_times_as_fast_as_its_time_goes_into_the_other(
+    milliseconds: list[float], baseline: str
+) -> None:
+    """Whichever is the baseline, the fastest one included: then the second is said to be slower than it."""
+    times = dict(zip("ABCD", milliseconds, strict=True))
+    runs = [{"name": name, "iteration_time_s": time / 1e3, "iterations": 2} for name, time in times.items()]
+    text = headline(read({"baseline": baseline, "runs": runs}, {}))
+    best, second, *_ = sorted(times, key=times.__getitem__)
+    assert text.startswith(f"{best} is the fastest with 1.000 ms per iteration, ")
+    (said,) = re.findall(r"([0-9.]+)\u00d7 as fast", text)
+    compared = second if baseline == best else best
+    assert float(said) == pytest.approx(times[baseline] / times[compared], abs=0.005)
+    assert (f"; {second} is {said}" in text) == (baseline == best)
+
+
 def test_nothing_is_called_faster_than_a_bound_that_is_the_baseline() -> None:
     times = {"Ideal": 1.438e-3, "SMs": 1.9e-3, "Engine": 1.578e-3}
     runs = [{"name": name, "iteration_time_s": time, "iterations": 2} for name, time in times.items()]

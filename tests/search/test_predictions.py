@@ -13,11 +13,12 @@ from syncline.fabric import topologies
 from syncline.models import times
 from syncline.models.demands import Kernel
 from syncline.schema.parallel import Parallel
-from syncline.searches import file, space
+from syncline.searches import file, predict, space
 from syncline.searches.file import Search
 from syncline.searches.predict import Predicted, Predictor
 from syncline.searches.rates import Rates
 from syncline.searches.space import Candidate
+from syncline.strategies import schedules
 from syncline.strategies.mesh import Mesh
 from syncline.topology import Topology
 
@@ -192,6 +193,63 @@ search: {tensor: [1], pipeline: [1], micro_batch: [4], zero: [0], algorithm: [hi
         assert prediction.bound <= time
         assert prediction.estimate == pytest.approx(time, rel=0.08), candidate.algorithm
     assert sorted(range(3), key=estimates.__getitem__) == sorted(range(3), key=took.__getitem__)
+
+
+SLOW: dict[str, Any] = {"topology": '"Switch(4, rate=5GB/s, latency=1us)"', "batch": 16}
+"""A network on which most of an iteration is the exchange of gradients and weights."""
+SMALL = "{layers: 4, hidden: 512, heads: 8, vocabulary: 512, positions: 128}"
+
+
+def slow(folder: Path, axes: str) -> list[tuple[Candidate, Predicted]]:
+    """Candidates of a model whose gradients take several times as long as its passes, in micro-batches of one."""
+    search(folder, axes, "{micro_batch: 1}", **SLOW)
+    path = folder / "gpt.yaml"
+    path.write_text(path.read_text().replace(TINY, SMALL))
+    return predicted(file.load_file(path, "gpt.yaml"))
+
+
+def test_estimates_exchange_gradients_as_often_as_stages_of_zero_do(tmp_path: Path) -> None:
+    """Of four micro-batches: once up to ZeRO 1, in each from ZeRO 2 on, with weights as well with ZeRO 3."""
+    found = slow(tmp_path, "{tensor: [1], zero: [1, 2, 3], memory: 800GB}")
+    took = [simulated(candidate) for candidate, _ in found]
+    assert [prediction.estimate for _, prediction in found] == pytest.approx(took, rel=0.02)
+    assert took[1] > 2 * took[0]
+    assert took[2] > 2 * took[1]
+
+
+def test_weights_are_waited_for_as_in_the_order_of_passes(tmp_path: Path) -> None:
+    """Each layer of a chunk has to be there for the first micro-batch; the others give the next chunk time."""
+    axes = "{tensor: [1], pipeline: [2], zero: [1], schedule: [interleaved], virtual: [2], memory: 800GB}"
+    ((candidate, _),) = slow(tmp_path, axes)
+    setting, predictor = candidate.setting, Predictor(candidate.base)
+    for number, stage in enumerate(predictor._of_stages(setting)[0]):
+        arrival = 0.0
+        there: list[list[float]] = []
+        for chunk in stage.ahead:
+            there.append([])
+            for _, held in chunk:
+                arrival += predictor._collective(setting, "data", "all-gather", held.total * setting.element)
+                there[-1].append(arrival)
+        now = waited = 0.0
+        for turn in schedules.turns("interleaved", number, 2, setting.micros, 2):
+            if not turn.forward or turn.micro >= 2:
+                break
+            for (computed, _), arrived in zip(stage.ahead[turn.chunk], there[turn.chunk], strict=True):
+                waited += max(0.0, arrived - now)
+                now = max(now, arrived) + computed
+        assert waited > 0
+        assert predictor._brought(stage, setting) == pytest.approx(waited)
+
+
+def test_what_has_to_reach_an_npu_is_what_it_ends_with_and_did_not_have() -> None:
+    """By parts of a vector for four ranks, of which an NPU begins with one (all-gather) or all; sums may be made on the
+    way, so that one number for each that it ends with is enough.
+    """
+    begins = {"all-gather": 1, "all-to-all": 1, "reduce-scatter": 0, "all-reduce": 0}
+    ends = {"all-gather": 4, "all-to-all": 4, "reduce-scatter": 1, "all-reduce": 4}
+    for kind, parts in ends.items():
+        assert predict._arriving(kind, 400, 4) == 100 * (parts - begins[kind])
+        assert predict._arriving(kind, 400, 1) == 0
 
 
 @pytest.mark.parametrize("overlap", ["true", "false"])

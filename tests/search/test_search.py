@@ -26,6 +26,7 @@ from syncline.schema.load import Variant
 from syncline.schema.merge import parse_override
 from syncline.schema.parallel import USUAL_ORDER
 from syncline.searches import file, run, space
+from syncline.searches.predict import Predicted
 from syncline.sweeps import pool, remote
 from syncline.sweeps.journal import Entry
 from syncline.sweeps.work import WorkerDiedError
@@ -100,6 +101,22 @@ def test_the_winner_is_that_of_exhaustive_simulation(written: Callable[[str], Pa
             assert round(finding.seconds * 1e12) == every[finding.candidate.number]
 
 
+def test_only_a_bound_excludes_a_candidate(written: Callable[[str], Path]) -> None:
+    """An estimate above the best time proves nothing; a bound that equals it does."""
+    described = load(written("search: {tensor: [1, 2, 4], pipeline: [1, 2]}\n"))
+    found = run.predicted(described, space.candidates(described))
+    best, *others = found.findings
+    best.entry = Entry("done", None, {"iteration_time_s": 1.0})
+    bounds = [0.9, 1.0, 1.1, 0.999]
+    for finding, bound in zip(others, bounds, strict=False):
+        finding.predicted = Predicted(round(bound * engine.PS_PER_S), 2 * engine.PS_PER_S)
+    found.exclude()
+    assert [finding.excluded for finding in others[:4]] == [bound >= 1 for bound in bounds]
+    assert not best.excluded
+    open_still = [f for f in others if f.status == "estimated"]
+    assert found.open == len(open_still) >= 2
+
+
 def test_candidates_are_ranked_by_what_one_more_iteration_costs(tmp_path: Path, syncline_command: Command) -> None:
     """A first iteration with ZeRO 1 ends with a wait for weights that a further one hides, and takes longer than one
     with ZeRO 3; a further one takes less time.
@@ -133,6 +150,20 @@ def test_what_says_nothing_is_no_candidate_of_its_own(written: Callable[[str], P
     assert orders == {("data", "pipeline", "tensor", "context"), ("pipeline", "data", "tensor", "context")}
     assert len(found.candidates) == 1 + 3 * 2
     assert all(sorted(c.parallel.order) == sorted(USUAL_ORDER) for c in found.candidates)
+
+
+@pytest.mark.parametrize(("context", "data", "different"), [(1, 1, 1), (2, 1, 4), (1, 2, 4), (2, 2, 4)])
+def test_stages_of_zero_differ_where_weights_have_copies(
+    context: int, data: int, different: int, written: Callable[[str], Path]
+) -> None:
+    """NPUs that share sequences have copies of the weights, as those of data parallelism have."""
+    axes = f"tensor: [{16 // context // data}], context: [{context}], data: [{data}], zero: auto"
+    shape = "workload.parameters={layers: 4, hidden: 256, heads: 16, vocabulary: 1024, positions: 128}"
+    path = written(f"search: {{{axes}}}\n")
+    found = space.candidates(file.load_file(path, path.name, [parse_override(shape)])).candidates
+    assert [candidate.parallel.zero for candidate in found] == list(range(different))
+    held = [candidate.needed.total - candidate.needed.exchange for candidate in found]
+    assert held == sorted(set(held), reverse=True)  # each stage divides more among the copies
 
 
 def test_what_does_not_fit_is_listed_with_its_terms(written: Callable[[str], Path], syncline_command: Command) -> None:

@@ -6,6 +6,7 @@ b samples of s tokens with h features and elements of e bytes make an activation
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -16,7 +17,9 @@ from support import divided
 from support.divided import ELEMENT, SHAPE, exchanged, of_one_class, total
 from syncline.schema.parallel import Parallel
 from syncline.strategies import build
+from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
+from syncline.strategies.nodes import WEIGHT_GRAD
 
 L, H, V, S = SHAPE["layers"], SHAPE["hidden"], SHAPE["vocabulary"], SHAPE["tokens"]
 A: Final = S * H * ELEMENT
@@ -136,6 +139,33 @@ def test_parameter_servers() -> None:
     assert [sum(of_class.values()) for of_class in found.values()] == [3 * size, size, size, size]
     sharded = of_one_class(asynchronous | {"parameter_server": "sharded"}, 4, model=blocks())
     assert sharded == of(data__send=2 * 3 * size // 4)
+
+
+@pytest.mark.parametrize(("gradient", "element"), [(4, 2), (2, 4)])
+@pytest.mark.parametrize("server", ["central", "sharded"])
+@pytest.mark.parametrize("updates", ["synchronous", "asynchronous"])
+def test_gradients_go_to_a_server_and_weights_come_back(gradient: int, element: int, server: str, updates: str) -> None:
+    """Each way has the width of what it carries, and a server updates what it is sent and has."""
+    copies = 4
+    parallel = {"parameter_server": server, "updates": updates, "optimiser": {"gradient": f"{gradient}B"}}
+    setting = divided.setting(parallel, copies, 1, blocks())
+    graph = build.graph(replace(setting, costs=Costs(element)))
+    there, back = Counter[str](), Counter[str]()
+    for of_class in graph.classes:
+        for node in of_class.nodes:
+            work = node.work
+            if "family" in work and work["op"] != "recv":
+                (there if node.pass_ == WEIGHT_GRAD else back)[of_class.name] += work["bytes"]
+    parameters = L * BLOCK
+    if updates == "synchronous":
+        assert set(there.values()) == {parameters * gradient}
+        assert set(back.values()) == {parameters * element}
+    elif server == "central":
+        assert (sum(there.values()), sum(back.values())) == (3 * parameters * gradient, 3 * parameters * element)
+        assert back["stage 0, server"] == sum(back.values())
+    else:
+        assert set(there.values()) == {3 * parameters * gradient // copies}
+        assert set(back.values()) == {3 * parameters * element // copies}
 
 
 # Pipelines. The tutorial ("Parallelism: Pipelined Parallel"): outputs forward, input gradients backward.

@@ -82,6 +82,29 @@ def test_optimisers() -> None:
     assert (sgd.gradients, sgd.optimiser) == (L * BLOCK * 4, L * BLOCK * 4)
 
 
+def test_the_most_loaded_experts_decide_and_pay_by_their_share() -> None:
+    """Which rank has them does not matter; what they keep grows evenly with the tokens that they get."""
+
+    def kept(loads: list[float]) -> int:
+        parallel = {"expert": len(loads), "expert_loads": loads}
+        return memory.of(divided.setting(parallel, len(loads), 1, divided.mixture(4, 4, 2)))[0].activations
+
+    equal, heavy, all_of_it = kept([1, 1]), kept([3, 1]), kept([1, 0])
+    assert kept([1, 3]) == heavy
+    assert equal < heavy < all_of_it
+    # Of 1.5 and 2 instead of 1 times an equal share, one is half of the way to the other.
+    assert heavy - equal == (all_of_it - equal) // 2
+
+
+@pytest.mark.parametrize("zero", [2, 3])
+def test_gradients_that_are_held_back_are_there_together(zero: int) -> None:
+    """Beside back-propagation, the gradients of one layer are whole at a time; without, those of all."""
+    layer = BLOCK * ELEMENT
+    beside, behind = (of({"zero": zero}, 4, overlap=overlap)[0].exchange for overlap in (True, False))
+    gathered = 2 * layer if zero == 3 else 0
+    assert (beside, behind) == (gathered + layer, gathered + L * layer)
+
+
 def test_experts_are_divided() -> None:
     model = divided.mixture(1, 8, 2)
     alone, divided_by_4 = (memory.of(divided.setting({"expert": e}, 4, 1, model))[0] for e in (1, 4))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from support.command import Ended
 from syncline.fabric import notation
 from syncline.treegen import choice, packing, question, roots
 from syncline.treegen.packing import Packing
+from syncline.treegen.question import Question
 
 Command = Callable[..., Ended]
 
@@ -80,6 +82,17 @@ def test_either_way_of_an_all_reduce_has_a_time() -> None:
     stages = tuple(packing.of(asked, kind) for kind in choice.STAGES)
     after = replace(best.packing, trees=(), stages=stages)
     assert after.rate == 3 * asked.link_unit < best.packing.rate  # six links down and six up, in turn
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_root_of_two_stages_is_best_for_both_together(seed: int) -> None:
+    """Links are unequal either way, so that the best roots of a reduce and of a broadcast are others."""
+    chance = random.Random(seed)
+    gpus = chance.randint(3, 5)
+    arcs = tuple((src, dst, chance.randint(1, 9)) for src, dst in itertools.permutations(range(gpus), 2))
+    asked = Question(tuple(range(gpus)), tuple(range(gpus)), arcs, 1, "all", others=False)
+    times = [sum(1 / packing.of(asked, kind, root).rate for kind in choice.STAGES) for root in range(gpus)]
+    assert times[roots.of_stages(asked)] == min(times)
 
 
 def test_one_root_of_an_all_reduce(tmp_path: Path, syncline_command: Command) -> None:

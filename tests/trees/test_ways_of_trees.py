@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from itertools import combinations
+from itertools import combinations, permutations
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -81,6 +81,27 @@ def test_any_fabric_takes_the_time_of_the_rate(seed: int, tmp_path: Path) -> Non
     fabric = {"topology_file": file}
     least = SIZE / _trees(kind, fabric)["rate_bytes_per_s"]
     assert 0.999 * least < _seconds(kind, fabric) < 1.25 * least
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("kind", ["broadcast", "reduce", "scatter", "gather", "all-gather", "reduce-scatter"])
+def test_the_bound_of_links_that_are_unequal_either_way_is_what_the_best_trees_take(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
+    """What cuts say (the engine) and how many trees fit (the packing) is one number, found in two ways; nothing that
+    is simulated is faster.
+    """
+    chance = Random(f"cuts {seed}")
+    gpus = range(chance.randint(3, 4))
+    links = [{"from": src, "to": dst, "rate": f"{chance.randint(1, 9)}GB/s"} for src, dst in permutations(gpus, 2)]
+    file = tmp_path / "fabric.yaml"
+    file.write_text(json.dumps({"npus": len(gpus), "directed": True, "defaults": {"latency": "1ns"}, "links": links}))
+    fabric: dict[str, Any] = {"topology_file": file}
+    settings = {"workload.element": "1B"}
+    ran = syncline.collective(kind, size=SIZE, algorithm="packed-trees", backend="flow", set=settings, **fabric)
+    found = ran.document
+    assert found["lower_bound_s"] == pytest.approx(SIZE / _trees(kind, fabric)["rate_bytes_per_s"], rel=1e-6)
+    assert found["lower_bound_s"] <= found["time_s"]
 
 
 def test_only_ways_that_need_it_are_named() -> None:
