@@ -64,6 +64,23 @@ mod tests {
         }
 
         #[test]
+        fn parts_are_whole_elements_that_differ_by_one_and_the_last_has_the_rest(
+            len in 0u64..10_000, parts in 1u32..40, element in 1u32..9,
+        ) {
+            let split = Split { element };
+            let unit = u64::from(element);
+            let shares: Vec<(u64, u64)> = (0..parts).map(|i| split.share(len, parts, i)).collect();
+            let mut elements: Vec<u64> = Vec::new();
+            for (i, &(offset, share)) in shares.iter().enumerate() {
+                let rest = if i + 1 == shares.len() { len % unit } else { 0 };
+                prop_assert!(offset % unit == 0 && (share - rest) % unit == 0);
+                elements.push((share - rest) / unit);
+            }
+            prop_assert!(elements.is_sorted_by(|a, b| a >= b) && elements[0] - elements[elements.len() - 1] <= 1);
+            prop_assert_eq!(split.largest(len, parts), shares.iter().map(|&(_, share)| share).max().unwrap_or(0));
+        }
+
+        #[test]
         fn runs_add_up_their_parts(
             len in 0u64..10_000, parts in 1u32..40, element in 1u32..9, first in any::<u32>(), count in any::<u32>(),
         ) {

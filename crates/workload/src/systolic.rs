@@ -249,6 +249,39 @@ mod tests {
     }
 
     proptest! {
+        /// The division that takes the least time, each array as if it were alone with its part and its share of memory.
+        #[test]
+        fn several_arrays_with_memories_are_as_many_single_ones(
+            arrays in 1u32..9, (m, k, n) in (1u64..9, 1u64..60, 1u64..9), count in 1u64..4, width in 1u64..5,
+            memory in 0.5f64..200.0, (inputs, weights, outputs) in (0u64..2000, 0u64..2000, 0u64..2000),
+        ) {
+            let all = u64::from(arrays);
+            let (m, n, count) = (m * all, n * all, count * all); // every division is into equal parts
+            for dataflow in DATAFLOWS {
+                let one = array(4, 4, dataflow).with_sram(Sram { inputs, weights, outputs });
+                let timed = |of: Array, gemm: Gemm, bytes_per_s: f64| {
+                    let results = width * gemm.m * gemm.n * gemm.count;
+                    let bytes = gemm.operands[0] + gemm.operands[1] + results;
+                    of.timed(Demand { flops: gemm.flops(), bytes, gemm: Some(gemm) }, gemm, bytes_per_s)
+                };
+                let shaped = |m: u64, n: u64, count: u64| {
+                    Gemm { m, k, n, count, operands: [width * m * k * count, width * k * n * count] }
+                };
+                let mut least = (f64::INFINITY, 0);
+                for counts in (1..=all).filter(|by| all % by == 0) {
+                    for rows in (1..=all / counts).filter(|by| all / counts % by == 0) {
+                        let part = shaped(m / rows, n / (all / counts / rows), count / counts);
+                        let (seconds, moved) = timed(one, part, memory / f64::from(arrays));
+                        if seconds < least.0 {
+                            least = (seconds, moved * all);
+                        }
+                    }
+                }
+                let several = one.times(NonZeroU32::new(arrays).unwrap());
+                prop_assert_eq!(timed(several, shaped(m, n, count), memory), least);
+            }
+        }
+
         #[test]
         fn the_closed_form_is_the_sum_over_folds(
             rows in 1u32..40, columns in 1u32..40, m in 1u64..300, k in 1u64..300, n in 1u64..300, count in 1u64..4,
