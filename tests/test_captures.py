@@ -19,7 +19,7 @@ from syncline.networks import captures
 INCAST = """name: incast
 topology: "Switch(6, rate=100Gb/s, latency=500ns)"
 workload: {collective: gather, size: 6MB, root: 0}
-collective: {algorithm: direct}
+collective: {algorithm: direct, chunk: 64KiB}
 endpoint: {kind: ideal}
 variants:
   - {name: TCP, network: {backend: ethernet, buffer: 64KiB, min_rto: 1ms, ecn_threshold: 40KB}}

@@ -100,36 +100,22 @@ def backends(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[s
     [
         ((), {"packet"}, "tried on the packet backend"),
         (("packet",), {"packet", "flow"}, "tried on the flow backend, as packet would take too long"),
-        (("packet", "flow"), {"packet", "flow", "analytical"}, "with every link charged for all that it carries"),
-        (("packet", "flow", "analytical"), {"packet", "flow", "analytical"}, "from bytes and steps"),
+        (("packet", "flow"), {"packet", "flow"}, "from bytes and steps"),
     ],
 )
 def test_what_is_too_costly_is_tried_on_a_cheaper_backend(
     backends: list[str], monkeypatch: pytest.MonkeyPatch, expensive: tuple[str, ...], used: set[str], said: str
 ) -> None:
     monkeypatch.setattr(sys.modules[__name__], "EXPENSIVE", set(expensive))
-    found = chosen()
+    found = chosen(BASE + "network: packet\n")
     assert set(backends) == used
     assert said in found.because
 
 
-def test_a_busy_link_counts_where_contention_is_ignored(
-    backends: list[str], fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def crowded(spec: str, monitor: object = None) -> dict[str, Any]:
-        result = fake_core.run(spec)
-        if json.loads(spec)["collectives"]["algorithm"] == "six-phase":
-            result["tables"]["links"]["busy_ps"] = fake_core.ints(1, 10**12)
-        return result
-
-    monkeypatch.setattr(fake_engine, "run", crowded)
-    monkeypatch.setattr(sys.modules[__name__], "EXPENSIVE", {"packet", "flow"})
-    found = chosen()
-    assert backends[-1] == "analytical"
-    assert found.chosen != "six-phase"
-    assert {"algorithm": "six-phase", "predicted_time_s": 1.0} in found.candidates
-    # Asked for, that backend says what it says.
-    assert chosen(BASE + "network: analytical\n").chosen == "six-phase"
+def test_a_backend_that_ignores_contention_chooses_nothing(backends: list[str]) -> None:
+    found = chosen(BASE + "network: analytical\n")
+    assert set(backends) == {"flow"}
+    assert "tried on the flow backend, as analytical ignores contention" in found.because
 
 
 def test_nothing_possible_is_wrong_input(fake_engine: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,8 +30,8 @@ def test_all_attempts_together_cost_what_they_may(text: str, network: str, monke
     done: list[Attempt] = []
     attempt = engine.attempt
 
-    def noted(variant: Variant, *limits: int) -> Attempt:
-        done.append(attempt(variant, *limits))
+    def noted(variant: Variant, *limits: int, prepared: engine.Prepared | None = None) -> Attempt:
+        done.append(attempt(variant, *limits, prepared=prepared))
         return done[-1]
 
     monkeypatch.setattr(engine, "attempt", noted)
@@ -39,7 +39,8 @@ def test_all_attempts_together_cost_what_they_may(text: str, network: str, monke
     (variant,) = choice.settled(study(wanted)).variants
     assert variant.choice is not None
     spent = sum(one.work for one in done)
-    assert 0 < spent <= work * (1 + 1 / 4 + 1 / 16)
+    # A run that is too costly ends after the event that makes it so: all frames of a message that begins.
+    assert 0 < spent <= 2 * work
     assert "from bytes and steps" not in variant.choice.because  # what is known of some is not thrown away
 
 
@@ -70,5 +71,5 @@ def test_chunks_that_nobody_sends_are_work() -> None:
     text = 'name: a\ntopology: "Ring(1)"\nworkload: {collective: all-reduce, size: 64MiB}\n'
     (variant,) = study(f"{text}collective: {{algorithm: ring, chunks: 100000}}\n").variants
     names = [str(number) for number in range(8)]
-    raced = trials.race([trials.previewed(name, variant) for name in names], work=500_000)
-    assert [c.name for c in raced if c.is_complete] == names[:2]
+    raced = trials.race([trials.previewed(name, variant) for name in names], work=100_000)
+    assert [c.name for c in raced if c.attempt is not None] == names[:1]

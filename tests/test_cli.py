@@ -303,7 +303,7 @@ class TestCollective:
         assert document["lower_bound_s"] == pytest.approx(2 * 15 / 16 * 64e6 / 200e9)
         assert document["lower_bound_by"]
         assert document["efficiency"] == document["lower_bound_s"] / document["time_s"]
-        assert document["fidelity"]["backend"] == "analytical"
+        assert document["fidelity"]["backend"] == "flow"
 
     @pytest.mark.parametrize("kind", ["reduce-scatter", "all-gather"])
     def test_halves_of_an_all_reduce(self, syncline_command: Command, kind: str) -> None:
@@ -381,7 +381,7 @@ class TestCollective:
         algorithm = document["algorithm_bandwidth_bytes_per_s"]
         assert document["bus_bandwidth_bytes_per_s"] == pytest.approx(algorithm * 7 / 8)
         assert document["fidelity"] == {
-            "backend": "analytical",
+            "backend": "flow",
             "folded": False,
             "simulated_npus": 16,
             "unfolded_because": "NPUs differ",

@@ -39,12 +39,13 @@ def algorithm(experiment: Experiment) -> str:
 def test_through_switches_they_are_direct(workload: str, topology: str) -> None:
     experiment = variant(workload, topology).experiment
     assert algorithm(experiment) == "direct"
-    assert experiment.collective.algorithm == "six-phase"
+    assert experiment.collective.algorithm == ("auto" if workload == ALONE else "six-phase")
 
 
 @pytest.mark.parametrize("topology", ["dgx1v", "dgx1v(nodes=2)", "Ring(8)", "Switch(8)", "FullyConnected(4)_Ring(2)"])
 def test_elsewhere_they_are_as_the_others(topology: str) -> None:
-    assert algorithm(variant(ALONE, topology).experiment) == "six-phase"
+    assert algorithm(variant(TABLES, topology).experiment) == "six-phase"
+    assert algorithm(variant(ALONE, topology).experiment) == "auto"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_run_sends_no_more_than_it_must() -> None:
 
 def test_switch_offload_of_nothing_but_exchanges_finds_its_switches() -> None:
     offload = 'endpoint={"kind": "switch-offload", "comm_memory_bandwidth": "128GB/s", "comm_sms": 4}'
-    assert algorithm(variant(ALONE, SERVERS, offload).experiment) == "six-phase"
+    assert not variant(ALONE, SERVERS, offload).experiment.collective.has_direct_exchanges
     assert algorithm(variant(TABLES, SERVERS, offload).experiment) == "direct"
 
 

@@ -269,7 +269,7 @@ KINDS: Final = frozenset({"contention", "backend", "kind", "model", "astra_text"
 MORE: Final = (
     "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-to-all, size: 3MB}\n"
     "network: {backend: packet, buffer: 1KiB}\nendpoint: {kind: ideal, transit: network}\n"
-    "collective: {algorithm: direct}\n",
+    "collective: {algorithm: direct, chunk: 64KiB}\n",
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
     "npu: {compute: {kind: systolic}}\n",
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
@@ -283,31 +283,34 @@ MORE: Final = (
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: dlrm, batch: 512}\nnetwork: analytical\n"
     "training: {background_embedding: true}\ncollective: {chunk: 16MiB}\n",
     "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: analytical\n"
-    "collective: {plan: other.json}\n",
+    "collective: {plan: other.json, chunk: 64KiB}\n",
     "name: a\ntopology: Switch(8, rate=12.5GB/s)\nworkload: {collective: gather, size: 2MB, root: 0}\n"
-    "network: {backend: ethernet, buffer: 20kB}\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n",
+    "network: {backend: ethernet, buffer: 20kB}\nendpoint: {kind: ideal}\n"
+    "collective: {algorithm: direct, chunk: 64KiB}\n",
     "name: a\ntopology: Switch(8, rate=12.5GB/s)\nworkload: {collective: gather, size: 2MB, root: 0}\n"
     "network: {backend: ethernet, transport: roce, flow_control: none, buffer: 20kB}\n"
-    "endpoint: {kind: ideal}\ncollective: {algorithm: direct}\n",
+    "endpoint: {kind: ideal}\ncollective: {algorithm: direct, chunk: 64KiB}\n",
     "name: a\ntopology: Switch(8, rate=12.5GB/s)\nworkload: {collective: all-reduce, size: 1MB}\n"
-    "network: ethernet\nendpoint: {kind: ideal}\ncollective: {algorithm: double-binary-tree}\n",
+    "network: ethernet\nendpoint: {kind: ideal}\ncollective: {algorithm: double-binary-tree, chunk: 64KiB}\n",
     "name: a\ntopology: Switch(8, rate=12.5GB/s)\nworkload: {collective: gather, size: 2MB, root: 0}\n"
     "network: {backend: ethernet, transport: roce, buffer: 60kB, buffer_sharing: dynamic}\nendpoint: {kind: ideal}\n"
-    "collective: {algorithm: direct}\n",
+    "collective: {algorithm: direct, chunk: 64KiB}\n",
     "name: a\ntopology: Switch(8, rate=12.5GB/s)\nworkload: {collective: gather, size: 2MB, root: 0}\n"
     "network: {backend: ethernet, buffer: 20kB, ecn_threshold: 4kB, ecn_above: 16kB, ecn_probability: 10%, "
     "delayed_ack: 2}\n"
-    "endpoint: {kind: ideal}\ncollective: {algorithm: direct}\n",
+    "endpoint: {kind: ideal}\ncollective: {algorithm: direct, chunk: 64KiB}\n",
     "name: a\ntopology: LeafSpine(leaves=2, hosts=3, spines=1, rate=100Gb/s, uplink_rate=50Gb/s)\n"
-    "workload: {collective: all-to-all, size: 2MB}\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n"
+    "workload: {collective: all-to-all, size: 2MB}\nendpoint: {kind: ideal}\n"
+    "collective: {algorithm: direct, chunk: 64KiB}\n"
     "network: {backend: ethernet, transport: roce, ecn_threshold: 4kB, dcqcn: {notification: 1us, rate_timer: 2us, "
     "byte_counter: 4KiB, alpha_timer: 2us, additive: 100MB/s, hyper: 200MB/s, least: 200MB/s}}\n",
     "name: a\ntopology: dgx-a100\nworkload: {collective: all-reduce, size: 1MB}\nendpoint: {kind: ideal}\n"
     "network: {backend: ethernet, transport: roce}\ncollective: {algorithm: ring, chunks: 2}\n",
     "name: a\ntopology: Ring(8, rate=100GB/s)\nworkload: {collective: all-reduce, size: 3MB}\nnetwork: flow\n"
-    "endpoint: {kind: streams, sharing: delayed}\ncollective: {algorithm: double-binary-tree, slices: 4}\n",
+    "endpoint: {kind: streams, sharing: delayed}\n"
+    "collective: {algorithm: double-binary-tree, slices: 4, chunk: 64KiB}\n",
     "name: a\ntopology: LeafSpine(leaves=2, hosts=4, spines=2)\nworkload: {collective: all-to-all, size: 1MB}\n"
-    "network: ethernet\nendpoint: {kind: ideal}\ncollective: {algorithm: direct}\n",
+    "network: ethernet\nendpoint: {kind: ideal}\ncollective: {algorithm: direct, chunk: 64KiB}\n",
     "name: a\ntopology: dgx1v\nworkload: {collective: broadcast, size: 300MB}\nnetwork: flow\n"
     "endpoint: {kind: streams}\ncollective: {algorithm: packed-trees, trees: {links: hybrid}}\n",
     "name: a\ntopology: dgx1v\nworkload: {collective: broadcast, size: 300MB}\nnetwork: flow\n"

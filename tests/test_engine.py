@@ -173,7 +173,7 @@ def test_neighbour_traffic_needs_no_deadlock_rule(tmp_path: Path, syncline_comma
 def test_ctrl_c_leaves_what_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "long.yaml"
     path.write_text(
-        "name: long\ntopology: Torus(8,8,8)\nvariants:\n"
+        "name: long\ntopology: Torus(8,8,8)\ncollective: {algorithm: six-phase, chunk: 1MiB}\nvariants:\n"
         "  - {name: short, workload: {collective: all-reduce, size: 1kB}}\n"
         "  - {name: long, workload: {collective: all-reduce, size: 8GB}, network: {mode: reference}}\n"
     )
@@ -218,7 +218,7 @@ def test_auto_and_ring_unidirectional_in_a_file() -> None:
         collectives = completing.specification(variant.experiment)["collectives"]
         return collectives["algorithm"], collectives["lanes"]
 
-    assert told("auto", "Ring(4)") == ("ring", "alternate")
+    assert told("auto", "Ring(4)") == ("ring", "split")
     assert told("ring-unidirectional", "Torus(4,2)") == ("ring", "one")
 
 
@@ -241,6 +241,9 @@ def test_every_collective_on_every_fabric(syncline_command: Command, kind: str, 
     document = collective(syncline_command, kind, "--size", "1000002B", *fabric, "-q")
     assert 0 < document["efficiency"] <= 1 or document["fidelity"]["backend"] == "analytical"
     assert document["lower_bound_by"]
+    if kind == "all-to-all" and "dgx-a100" in fabric[1]:
+        assert document["algorithm"] == "direct"  # through switches nothing is faster, so that nothing is tried
+        return
     choice = document["algorithm_choice"]
     assert choice["chosen"] == document["algorithm"]
     assert all(len({"predicted_time_s", "longer_than_s", "refused"} & set(c)) == 1 for c in choice["candidates"])

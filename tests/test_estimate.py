@@ -180,5 +180,5 @@ def test_what_a_run_takes_is_said_should_its_npus_differ() -> None:
     assert longer.time_told_apart_s == pytest.approx(9 * longer.time_s, rel=0.1)
     text = estimate.warning("one", longer)
     assert text == "one: about 8 s, but 1 min if NPUs differ that are simulated as one (2 for 16)"
-    flow = variant.experiment.model_copy(update={"network": variant.experiment.network.cheaper()[0]})
+    flow = variant.experiment.model_copy(update={"network": variant.experiment.network.comparable()[-1]})
     assert estimate.of(flow, preview).time_told_apart_s is None

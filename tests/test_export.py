@@ -62,6 +62,8 @@ def further(algorithm: str) -> list[str]:
     return ["--set", "collective.lanes=one"] if algorithm == "ring-unidirectional" else []
 
 
+WHOLE: Final = ("--set", "collective.chunks=1")
+"""A plan says itself how data is cut, and is carried out once."""
 LINES: Final = (*RINGS, "direct", "halving-doubling", "double-binary-tree", "one-hop-trees")
 
 
@@ -79,7 +81,7 @@ def test_a_plan_takes_as_long_as_its_algorithm(at: int, syncline_command: Comman
             assert algorithm == "in-switch" or any(reason in ended.err for reason in reasons)
             continue
         tried += 1
-        by_name = outcome(syncline_command, *line, "--algorithm", algorithm)
+        by_name = outcome(syncline_command, *line, "--algorithm", algorithm, *WHOLE)
         by_plan = outcome(syncline_command, *line, "--plan", "p.json", *further(algorithm))
         assert by_plan == by_name, (kind, algorithm, backend)
     assert tried > 6
@@ -89,14 +91,14 @@ def test_sums_in_switches(syncline_command: Command) -> None:
     line = ["all-reduce", "--topology", "Switch(6)", "--endpoint", "switch-offload"]
     ended = syncline_command("export", *line, "--algorithm", "in-switch", "--size", SIZE, "-o", "p.json")
     assert ended.status == 0
-    by_name = outcome(syncline_command, *line, "--algorithm", "in-switch")
+    by_name = outcome(syncline_command, *line, "--algorithm", "in-switch", *WHOLE)
     assert outcome(syncline_command, *line, "--plan", "p.json") == by_name
 
 
 def test_compositions_on_a_machine(syncline_command: Command) -> None:
     line = ["all-gather", "--machine", "dgx1v", "--backend", "flow"]
     assert syncline_command("export", *line, "--algorithm", "hierarchical", "-o", "p.json").status == 0
-    by_name = outcome(syncline_command, *line, "--algorithm", "hierarchical")
+    by_name = outcome(syncline_command, *line, "--algorithm", "hierarchical", *WHOLE)
     assert outcome(syncline_command, *line, "--plan", "p.json") == by_name
 
 
@@ -120,7 +122,7 @@ def test_msccl_xml_takes_nearly_as_long(at: int, syncline_command: Command) -> N
             continue
         assert syncline_command("verify", "p.xml", "--buffering", "8").status == 0, (kind, algorithm)
         by_plan = outcome(syncline_command, *line, "--plan", "p.xml")["time_s"]
-        by_name = outcome(syncline_command, *line, "--algorithm", algorithm)["time_s"]
+        by_name = outcome(syncline_command, *line, "--algorithm", algorithm, *WHOLE)["time_s"]
         assert by_plan == pytest.approx(by_name, rel=0.02), (kind, algorithm)
         tried, exact = tried + 1, exact + (by_plan == by_name)
     assert tried >= 2 * len(kinds)
@@ -143,7 +145,7 @@ def test_msccl_xml_of_rings_follows_nvlinks(lanes: str, syncline_command: Comman
     assert exported(syncline_command, line, "ring", *by)
     channels = {block["channel"] for block in read_xml()["ranks"][0]["thread_blocks"]}
     assert len(channels) == (1 if lanes == "one" else 6)  # the NVLinks of a V100
-    by_name = outcome(syncline_command, *line, "--algorithm", "ring", *by)["time_s"]
+    by_name = outcome(syncline_command, *line, "--algorithm", "ring", *by, *WHOLE)["time_s"]
     assert outcome(syncline_command, *line, "--plan", "p.xml")["time_s"] == by_name
 
 
@@ -168,7 +170,7 @@ def test_thread_blocks_loop(syncline_command: Command) -> None:
     one_way = ["--set", "collective.lanes=one", "--set", "collective.slices=1"]
     assert exported(syncline_command, line, "ring", *one_way)
     loops = outcome(syncline_command, *line, "--plan", "p.xml", "--set", "collective.loops=4")
-    pipelined = ["--set", "collective.lanes=one", "--set", "collective.slices=4"]
+    pipelined = [*WHOLE, "--set", "collective.lanes=one", "--set", "collective.slices=4"]
     assert loops["time_s"] == outcome(syncline_command, *line, "--algorithm", "ring", *pipelined)["time_s"]
     for wrong, said in (("0", "1 to 65536"), ("1.5", "1 to 65536")):
         ended = syncline_command(

@@ -37,7 +37,7 @@ def described(**experiment: Any) -> Variant:
 
 def of_size(size: str, **collective: Any) -> Variant:
     workload = {"collective": "all-reduce", "size": size}
-    return described(workload=workload, collective={"algorithm": "ring"} | collective)
+    return described(workload=workload, collective={"algorithm": "ring", "lanes": "alternate"} | collective)
 
 
 @pytest.mark.parametrize(

@@ -367,7 +367,7 @@ class TestCollective:
         text = " ".join(ended.err.split())
         for part in (
             "assumed (-v says more): topology: rate=50GB/s, latency=500ns, links=1, efficiency=100%;",
-            *("network.backend = analytical", "endpoint.kind = ideal", "collective.chunks = 1"),
+            *("network.backend = flow", "endpoint.kind = ideal", "the fastest that were tried"),
         ):
             assert part in text
         assert "auto chose " in ended.out

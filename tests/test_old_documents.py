@@ -89,7 +89,7 @@ def test_a_newer_form_is_refused(tmp_path: Path, syncline_command: Command) -> N
 def test_runs_that_differ_in_fidelity_are_read(tmp_path: Path, syncline_command: Command) -> None:
     """Where systems have other backends, what they have in common is `mixed`."""
     text = "name: two\ntopology: Ring(4)\nworkload: {collective: all-reduce, size: 64kB}\n"
-    (tmp_path / "two.yaml").write_text(text + "variants: [{name: a}, {name: b, network: analytical}]\n")
+    (tmp_path / "two.yaml").write_text(text + "variants: [{name: a, network: packet}, {name: b, network: flow}]\n")
     assert syncline_command("run", str(tmp_path / "two.yaml"), "--out", str(tmp_path / "two")).status == 0
     assert json.loads((tmp_path / "two/summary.json").read_text())["fidelity"]["packet_bytes"] == "mixed"
     ended = syncline_command("report", str(tmp_path / "two"))

@@ -133,9 +133,9 @@ class TestOrders:
             assert "the run cannot be folded" in ended.err
 
 
-def test_cheaper_backends_begin_and_post_alike() -> None:
+def test_comparable_backends_begin_and_post_alike() -> None:
     network = study(STAR, "network.backend=packet", *RANDOM).variants[0].experiment.network
     assert isinstance(network, PacketNetwork)
-    for cheaper in network.cheaper():
-        assert (cheaper.posting, cheaper.jitter, cheaper.is_random) == ("random", JITTER, True)
+    for other in network.comparable():
+        assert (other.posting, other.jitter, other.is_random) == ("random", JITTER, True)
     assert not FlowNetwork().is_random

@@ -31,7 +31,7 @@ REFUSED = {
     "endpoint.kind": f"{HEAD}{TORUS}endpoint: {{kind: switch-offload, comm_memory_bandwidth: 128GB/s}}\n",
     "network.buffer": f"{HEAD}{TORUS}{ACE}}}\nnetwork: {{backend: packet, buffer: 512B}}\n",
     "groups": f"{HEAD}{TORUS}{ACE}}}\ngroups: 0,2\n",
-    "fold": f"{HEAD}{TORUS}fold: on\n".replace("all-reduce", "broadcast"),
+    "fold": f"{HEAD}{TORUS}fold: on\ncollective: {{algorithm: ring}}\n".replace("all-reduce", "broadcast"),
     "collective.algorithm": f"{HEAD}{TORUS}collective: {{algorithm: in-switch}}\n",
     "collective.per_dimension": f"{HEAD}{TORUS}collective: {{per_dimension: [ring]}}\n",
     "workload.collective": f"{HEAD}{TORUS}{ACE}}}\ncollective: {{algorithm: hierarchical}}\n".replace(

@@ -1,11 +1,14 @@
 """Which algorithm `auto` stands for: every algorithm by name is tried, and the fastest is taken.
 
-Candidates run the collective or the training of the experiment as it is, on its backend; a candidate that is too
-costly to run to its end is estimated (`trials.py`). If no candidate can run to its end, they are compared on a
-cheaper backend: flow in place of packets, or the analytical one in place of both. On the analytical backend, messages
-that share a link do not slow each other, so a candidate is charged at least the time that the busiest link needs for
-its bytes. If even that takes too long, bytes divided by bandwidth, plus latency, decide. All of this takes a few
-seconds, however large the fabric is. The choice depends on nothing but the experiment.
+Candidates run the collective or the training of the experiment as it is, each in the chunks that suit it, on its
+backend; a candidate that is too costly to run to its end is estimated (`trials.py`). Messages that share a link slow
+each other, so where the backend of the experiment ignores that, candidates are compared on the flow backend, and so
+they are where no candidate can run to its end in packets. What takes too long there as well is compared by what links
+have to carry, and by the latency of steps. All of this takes a few seconds, however large the fabric is. The choice
+depends on nothing but the experiment.
+
+Trees are packed if they may gain more than 3 % over the best of the others: by the bound that no schedule beats, and
+then by the time that is predicted of them.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, get_args
 
-from syncline import facts, in_flight, runner, trials, tuning
+from syncline import engine, facts, in_flight, trials, tuning
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError
 from syncline.fabric.topologies import Fabric, Wired
@@ -28,7 +31,7 @@ from syncline.schema.experiment import (
 from syncline.schema.load import Choice, Study, Variant
 from syncline.schema.packed import PACKED, PLANNED
 from syncline.schema.programs import COMPOSITIONS
-from syncline.schema.workloads import kinds_of
+from syncline.schema.workloads import CollectiveWorkload, kinds_of
 from syncline.treegen import planned
 from syncline.trials import Basis, Candidate
 
@@ -38,13 +41,12 @@ _lock = threading.Lock()
 _settled: dict[str, tuple[Variant, Choice]] = {}
 
 
-def settled(study: Study, watch: runner.Watch | None = None) -> Study:
-    """The study with every `auto` replaced by what it stands for, and sizes of slices found where that is asked for;
-    `watch` hears how far the trials of algorithms are.
+def settled(study: Study) -> Study:
+    """The study with every `auto` replaced by what it stands for, and sizes of slices found where that is asked for.
 
     Raises [`InputError`] where nothing is possible.
     """
-    variants = tuple(tuning.settled(_settled_variant(variant, watch)) for variant in study.variants)
+    variants = tuple(tuning.settled(_settled_variant(variant)) for variant in study.variants)
     return replace(study, variants=variants)
 
 
@@ -71,7 +73,7 @@ def _unplanned(experiment: Experiment) -> list[str]:
     return [kind for kind in kinds_of(experiment.workload) if experiment.plan_of(kind) is None]
 
 
-def _settled_variant(variant: Variant, watch: runner.Watch | None) -> Variant:
+def _settled_variant(variant: Variant) -> Variant:
     if not variant.experiment.has_open_algorithms:
         return variant
     described = variant.experiment.model_dump(mode="json", exclude={"name", "description", "calibration", "output"})
@@ -81,7 +83,7 @@ def _settled_variant(variant: Variant, watch: runner.Watch | None) -> Variant:
     )
     with _lock:
         if key not in _settled:
-            _settled[key] = _choose(variant, watch)
+            _settled[key] = _choose(variant)
         chosen, choice = _settled[key]
         collective = chosen.experiment.collective
         experiment = variant.experiment.model_copy(update={"collective": collective})
@@ -105,7 +107,7 @@ class _Slot:
         return replace(variant, experiment=experiment.model_copy(update={"collective": collective}))
 
 
-def _choose(variant: Variant, watch: runner.Watch | None) -> tuple[Variant, Choice]:
+def _choose(variant: Variant) -> tuple[Variant, Choice]:
     """The variant with every algorithm chosen, one after the other; the first of several is looked at again at the end,
     for it was chosen for all kinds.
     """
@@ -120,7 +122,7 @@ def _choose(variant: Variant, watch: runner.Watch | None) -> tuple[Variant, Choi
     entries: dict[str | None, list[dict[str, Any]]] = {}
     for slot in slots:
         named = [(name, slot.filled(variant, name)) for name in candidates(variant.experiment, slot.kind)]
-        found, how = _compared(named, trials.WORK // len(slots), watch)
+        found, how = _compared(named, trials.WORK // len(slots))
         ranked = _ranked(found)
         if not ranked:
             raise _nothing_possible(variant, slot, found)
@@ -142,30 +144,25 @@ def _nothing_possible(variant: Variant, slot: _Slot, found: Sequence[Candidate])
     return InputError(everywhere or [replace(asked, message=f"{asked.message}: {reasons}")])
 
 
-def _compared(
-    variants: Sequence[tuple[str, Variant]], work: int, watch: runner.Watch | None
-) -> tuple[list[Candidate], str]:
+def _compared(variants: Sequence[tuple[str, Variant]], work: int) -> tuple[list[Candidate], str]:
     """The candidates with their times, and where these are from. Trials on the backend of the experiment may cost so
     much work, those on a cheaper one a quarter of what those before it may.
     """
     asked = variants[0][1].experiment
     found: list[Candidate] = []
     where = ""
-    for network in (asked.network, *asked.network.cheaper()):
-        charged = asked.network.has_contention and not network.has_contention
+    for network in asked.network.comparable():
         # Once there is a best one, others are compared with it.
         best = next(iter(_ranked([candidate for candidate in found if candidate.is_complete])), None)
         wanted = {c.name for c in found if c is best or _is_open(c)}
         taken = [(name, variant) for name, variant in variants if best is None or name in wanted]
-        entries = [(name, _on(trials.unwatched(variant), network)) for name, variant in taken]
-        looked_at = [trials.previewed(name, variant) for name, variant in entries]
-        raced = trials.race(looked_at, work, charged=charged, watch=watch)
+        raced = _raced([(name, _on(trials.unwatched(variant), network)) for name, variant in taken], work)
         work //= 4
         if best is not None:
             found = _supplemented(found, raced, best)
         else:
             variants = [(c.name, _as_looked_at(asked, c.variant)) for c in raced]
-            found, where = raced, _where(asked, network, charged=charged)
+            found, where = raced, _where(asked, network)
         if _is_decided(found):
             return found, where
     if trials.best_time(found) is not None:
@@ -179,6 +176,32 @@ def _compared(
 def _as_looked_at(asked: Experiment, variant: Variant) -> Variant:
     """The variant with what was found of its collectives, but free to be folded as was asked."""
     return replace(variant, experiment=variant.experiment.model_copy(update={"fold": asked.fold}))
+
+
+def _raced(variants: Sequence[tuple[str, Variant]], work: int) -> list[Candidate]:
+    """The candidates with what is known of their times; trees last, and only if they may gain enough: these may cost as
+    much as all others.
+    """
+    others = [trials.glimpsed(name, variant) for name, variant in variants if name != PACKED]
+    found = trials.race(others, work, complete=lambda seen: trials.previewed(seen.name, seen.variant))
+    trees = [_trees(variant, found, work) for name, variant in variants if name == PACKED]
+    return [*found, *trees]
+
+
+def _trees(variant: Variant, others: Sequence[Candidate], work: int) -> Candidate:
+    """Packed trees: tried only where bound and prediction leave room to be [`trials.GAIN`] times as fast as others."""
+    best = trials.best_time(others)
+    candidate = Candidate(PACKED, variant)
+    if best is not None and isinstance(variant.experiment.workload, CollectiveWorkload):
+        try:
+            bound = max(other.preview.lower_bound_ps for other in others if other.preview is not None)
+            if bound * trials.GAIN < best:
+                bound = engine.time_of_trees(variant)
+        except InputError as error:
+            return trials.refused(candidate, error)
+        if bound * trials.GAIN >= best:
+            return replace(candidate, picoseconds=bound, basis=Basis.LATE)
+    return trials.attempted(PACKED, variant, best, work)
 
 
 def _supplemented(found: Sequence[Candidate], cheaper: Sequence[Candidate], best: Candidate) -> list[Candidate]:
@@ -207,12 +230,12 @@ def _is_open(candidate: Candidate) -> bool:
     return candidate.preview is not None and candidate.basis in (Basis.PROGRESS, Basis.NOTHING)
 
 
-def _where(asked: Experiment, network: NetworkSection, *, charged: bool) -> str:
+def _where(asked: Experiment, network: NetworkSection) -> str:
     tried = f"tried on the {network.backend} backend"
     if network.backend == asked.network.backend:
         return tried
-    why = f", as {asked.network.backend} would take too long"
-    return f"{tried}{', with every link charged for all that it carries' if charged else ''}{why}"
+    why = "would take too long" if asked.network.has_contention else "ignores contention"
+    return f"{tried}, as {asked.network.backend} {why}"
 
 
 def _on(variant: Variant, network: NetworkSection) -> Variant:
@@ -227,7 +250,8 @@ def _guessed(candidate: Candidate, fabric: Fabric) -> Candidate:
     most = max(preview.bytes_sent_per_npu, preview.byte_hops // max(1, preview.simulated_npus))
     transfer = most * PS_PER_S // max(1, fabric.egress_rate)
     latency = preview.steps * _hop(fabric) * preview.message_hops // max(1, preview.messages)
-    return replace(candidate, picoseconds=max(transfer + latency, preview.lower_bound_ps), basis=Basis.NOTHING)
+    carried = max(transfer, preview.busy_ps, preview.lower_bound_ps)
+    return replace(candidate, picoseconds=carried + latency, basis=Basis.NOTHING)
 
 
 def _hop(fabric: Fabric) -> int:
@@ -254,7 +278,7 @@ def _because(best: Candidate, others: Sequence[Candidate], how: str) -> str:
     if others:
         said += f" against {_duration(others[0])} of {others[0].name}"
     elif best.is_complete:
-        said += ", and all others that can be carried out take longer"
+        said += f", and no other that can be carried out is {100 * (trials.GAIN - 1):.0f} % faster"
     guessed = [c.name for c in (best, *others[:1]) if c.basis in trials.ESTIMATES]
     basis = f" ({' and '.join(guessed)} estimated)" if guessed else ""
     return f"{said}{basis}, {how}"

@@ -19,8 +19,8 @@ from syncline.treegen import planned
 if TYPE_CHECKING:
     from syncline.schema.load import Variant
 
-GLIMPSE: Final = 500_000
-"""Work of a simulation by which chunks are found, in events: about a tenth of a second."""
+SET_UP: Final = 256
+"""Work of setting up an NPU with its links, in events."""
 
 
 def specification(experiment: Experiment, astra_text: str | None = None) -> dict[str, Any]:
@@ -53,6 +53,22 @@ def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
         return []  # which the run is refused for
 
 
+def least_time(variant: Variant) -> float | None:
+    """The picoseconds that a single collective takes at least, whatever its chunks; nothing where they are stated, or
+    where that cannot be found out quickly.
+    """
+    experiment = effective(variant.experiment)
+    specified = incomplete(experiment, variant.astra_text)
+    if not in_flight.marked(specified) or experiment.topology.npus > in_flight.MOST_NPUS:
+        return None
+    from syncline import _core
+
+    try:
+        return in_flight.least_time(specified, _core.asked, _Glimpse(_core.attempt, experiment.topology.npus))
+    except _core.SpecError:
+        return None
+
+
 def slow_links(variant: Variant) -> list[str]:
     """A sentence for all that an experiment says of ranks or chunks which makes links look slower than they are.
 
@@ -69,11 +85,13 @@ def _chunks(variant: Variant, experiment: Experiment) -> list[str]:
         return []
     if experiment.topology.npus > in_flight.MOST_NPUS or _has_fitted_chunks(experiment):
         return []
+    if in_flight.left_open(experiment.collective) == in_flight.BOTH and not experiment.is_graph:
+        return []
     from syncline import _core
 
     try:
         specified = described(experiment, variant.astra_text)
-        found = list(in_flight.few(specified, _core.asked, _Glimpse(_core.attempt)))
+        found = list(in_flight.few(specified, _core.asked, _Glimpse(_core.attempt, experiment.topology.npus)))
     except (demand.DemandError, _core.SpecError):
         return []
     said = [str(few) if family is None else f"family {family}: {few}" for family, few in found]
@@ -99,7 +117,8 @@ def _completed(
 
     if packs:
         specified = planned.completed(experiment, specified, _core.asked)
-    glimpse = _Glimpse(_core.attempt) if experiment.topology.npus <= in_flight.MOST_NPUS else None
+    npus = experiment.topology.npus
+    glimpse = _Glimpse(_core.attempt, npus) if npus <= in_flight.MOST_NPUS else None
     found = list(in_flight.completed(specified, usual, _core.asked, glimpse))
     if prices:
         from syncline.software import pricing
@@ -113,18 +132,24 @@ class _Glimpse:
     """Tries runs out with an engine; answers that are kept are those of that engine."""
 
     attempt: Callable[..., str]
+    npus: int
+    """Of the machine, which is set up for each trial."""
 
-    def __call__(self, request: str) -> tuple[int, int] | None:
-        """Picoseconds of a described run and of its busiest link; nothing if it is costly or cannot be carried out."""
+    def __call__(self, request: str, most_work: int) -> in_flight.Tried | None:
+        """What a described run takes; nothing if it is costly or cannot be carried out."""
         from syncline import _core
 
         try:
-            seen = Attempt(**json.loads(self.attempt(request, NO_LIMIT, GLIMPSE, cancelling.monitor(None))))
+            seen = Attempt(**json.loads(self.attempt(request, NO_LIMIT, most_work, cancelling.monitor(None))))
         except (_core.SpecError, _core.SimulationError):
             return None
         except BaseException as error:
             raise binding.defect(error, request) from None
-        return (seen.time_ps, seen.busiest_link_ps) if seen.ending == "complete" else None
+        return (
+            None
+            if seen.ending != "complete"
+            else in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work + SET_UP * self.npus)
+        )
 
 
 def _time(request: str) -> int:

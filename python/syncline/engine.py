@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from syncline.errors import CancelledError, InputError, Problem, SimulationFaile
 from syncline.preview import Preview
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.effect import effective
-from syncline.schema.workloads import DividedWorkload, GraphWorkload, JobsWorkload
+from syncline.schema.workloads import CollectiveWorkload, DividedWorkload, GraphWorkload, JobsWorkload
 from syncline.strategies import capacity
 from syncline.strategies import training as divisions
 from syncline.treegen import planned
@@ -61,8 +60,6 @@ class Result:
     """The headline numbers (`Summary` in `results.rs`)."""
     tables: dict[str, pa.Table]
     """The tables, by name; times are integer picoseconds."""
-    cpu_time_s: float = 0.0
-    """What the engine took of a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,10 +127,8 @@ def run(
 
     request = _request(variant, steady=steady) if prepared is None else prepared.request
     monitor = cancelling.monitor(variant.cancel) if monitor is None else monitor
-    began = time.thread_time()
     with _explained(variant, request):
         result = _core.run(request, monitor) if prepared is None else prepared.simulation.run(monitor)
-    cpu_time_s = time.thread_time() - began
     summary = json.loads(result["summary"])
     if isinstance(variant.experiment.workload, JobsWorkload):
         summary |= {"jobs": _jobs(variant, summary, monitor), "steady": None}
@@ -144,7 +139,7 @@ def run(
     if isinstance(variant.experiment.workload, GraphWorkload):
         _divide(summary, variant.experiment.workload.file.graph.steps)
     tables = {name: table(name, t) for name, t in result["tables"].items()}
-    return Result(summary, recorded.cut(tables, variant.experiment.output.trace_limit), cpu_time_s)
+    return Result(summary, recorded.cut(tables, variant.experiment.output.trace_limit))
 
 
 def _divide(summary: dict[str, Any], steps: int) -> None:
@@ -366,6 +361,18 @@ def trees(variant: Variant) -> list[planned.Shown]:
     from syncline import _core
 
     return list(planned.shown(experiment, specified, _core.asked))
+
+
+def time_of_trees(variant: Variant) -> int:
+    """The picoseconds that the bytes of a single collective take at least along its trees, without slicing or verifying
+    them. Raises [`InputError`] where there are none.
+    """
+    workload, shown = variant.experiment.workload, trees(variant)
+    assert isinstance(workload, CollectiveWorkload)
+    chunks = workload.size / max(1, sum(each.goal.size for each in shown))
+    # While a chunk is broadcast, another may be reduced.
+    in_turn = chunks if chunks <= 1 else chunks / 2
+    return int(in_turn * max((each.least_seconds for each in shown), default=0.0) * PS_PER_S)
 
 
 def largest_sliced(variant: Variant) -> int:

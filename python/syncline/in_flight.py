@@ -1,36 +1,34 @@
-"""The size of chunks and how many an NPU has in flight, where an experiment does not say it: as the fabric needs them.
+"""The size of chunks and how many an NPU has in flight, where an experiment leaves them open.
 
-A link is busy all the time only if the chunks in flight bring it as much work as it does while one chunk goes all its
-way (Little's law): n chunks that take it the time t each are enough where n t is at least the time T of a chunk. With
-fewer or smaller ones, latencies and the steps of an algorithm make a machine look slower than its links. So the usual
-number, 16, and the usual size, 64 KiB, are doubled until that holds. T is found by simulating one wave: as many
-chunks as are in flight, and nothing after them, which takes T + (n - 1) t. The doubling of the size also ends where
-all of the largest collective is in flight.
+Chunks pipeline a collective: while one is in its second phase, the next one uses the links of the first. Of n chunks in
+flight that take a time T each from end to end, and the busiest link for a time t each, a link is busy all the time
+only where n t is at least T (Little's law). C chunks, n of them in flight, so take at least T + (C - 1) max(t, T / n).
+T and t grow linearly with the size of chunks, and are found by simulating small and large ones.
 
-The law is a bound: chunks that go in step wait for each other at some links and leave others idle meanwhile, and a
-collective of few chunks takes long to begin and to end. So the first eight waves are simulated, and where the busiest
-link is not busy nearly all the time, with chunks of other sizes and other numbers in flight as well. Another way is
-taken if it is faster for the largest collective and not slower for one of a size that is usual in the iteration.
+The law is a bound: chunks that go in step wait for each other at some links and leave others idle meanwhile. So chunks
+are chosen by trial: the collective is simulated with the run's own endpoint uncut, and as the law suggests; from either
+the search goes on to chunks of half and twice the size and number, as long as those are faster. That is measured for
+the largest collective and for one of a size that is usual in the iteration, each by its time for a byte. A collective
+of many chunks is simulated for its first eight waves, after which every further wave takes as long as those before it.
+The search ends where the busiest link is busy nearly all the time, or when it has cost more than [`SEARCH`]. Of cuts
+that are equally fast, a collective that has the links to itself takes the one with the fewest chunks. In an iteration
+other collectives wait for the chunks in flight, which are not pre-empted: there it is the one with the fewest bytes in
+flight.
 
 A collective has 1,024 chunks at most, since more of them cost much to simulate and tell nothing: a chunk of a large one
-is therefore larger, whatever the fabric. So it is in an iteration of more than a million chunks, as far as that hardly
-changes the time: by the same law, a collective of C chunks takes T + (C - 1) max(t, T / n).
+is therefore larger, whatever the fabric.
 
-Endpoints have no part in it, so that those that are compared have equal chunks: what is found is a matter of the
-fabric, the algorithm and the size of collectives.
-
-What an experiment does say of chunks is left as it is, and held against the same wave: a machine that looks slower than
-its links for that reason is told of ([`few`]).
+What an experiment does say of chunks is left as it is, and held against the same trials: a warning says where a machine
+looks slower than its links for that reason ([`few`]).
 """
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from syncline import demand
 from syncline.networks.flow import FlowNetwork
@@ -40,7 +38,7 @@ from syncline.text_units import duration
 if TYPE_CHECKING:
     from syncline.schema.experiment import Collective
 
-RULE: Final = 3
+RULE: Final = 4
 """The version of what follows from a fabric: results that were kept are for one of them."""
 CHUNK: Final = 64 * 1024
 """Bytes of a chunk, unless the fabric needs more."""
@@ -48,33 +46,34 @@ SMALLEST: Final = 4 * 1024
 """Bytes of the smallest chunk that is tried."""
 IN_FLIGHT: Final = 16
 """Chunks in flight, unless the fabric needs more."""
-FEWEST_IN_FLIGHT: Final = 8
 MOST_IN_FLIGHT: Final = 256
-LONG: Final = 2**30
-"""Bytes of a chunk whose latencies do not matter."""
 MOST_NPUS: Final = 8192
 """NPUs of a machine with more of which nothing is tried out: to set it up takes longer than many a run."""
 MOST_RANKS: Final = 2048
 """Ranks of a communicator with more of which nothing is tried out."""
 MOST_CHUNKS: Final = 1024
 """Chunks of a collective."""
-MANY: Final = 2**20
-"""Chunks of an iteration that are made fewer."""
-SLOWER: Final = 1.02
-"""How much longer collectives may take for that, by the law."""
 BOTH: Final = "size and number"
 CHUNK_ALONE: Final = "size"
 MARK: Final = "usual"
 """Where a part of a description has a mark of what was left open, and which it is."""
-SLOW: Final = 1.1
+SLOW: Final = 1.2
 """How much longer a collective takes with chunks that are told of than with those that follow the fabric."""
-NEARLY: Final = 0.95
-"""Where links cannot be busy all the time, of what the largest chunks would reach: more is not worth it."""
+SPARE: Final = 1.25
+"""How many more chunks are in flight than the law asks for: they do not follow each other as closely."""
+CLOSE: Final = 1.02
+"""Within what factor of the least time by the law chunks are as good."""
 
-FASTER: Final = 1.03
-"""How much faster a collective is in other chunks that are worth it."""
+BALANCED: Final = frozenset({"themis"})
+"""Algorithms whose chunks go through dimensions in different orders, so that one chunk tells little of several."""
+FASTER: Final = 1.005
+"""How much faster a collective is in other chunks that the search goes on to."""
 ALIKE: Final = 1.01
-"""Within what factor of the fastest time others are as fast."""
+"""Within what factor of the fastest time others are as fast. Where links are busy for as much of it, none is faster."""
+SEARCH: Final = 1_500_000
+"""Work of all trials of a collective, in events: about half a second."""
+COSTLY: Final = 900_000
+"""The same of a single trial."""
 WAVES: Final = 8
 """How many waves tell the time of a collective."""
 FEWER_WAVES: Final = 2
@@ -82,8 +81,20 @@ FEWER_WAVES: Final = 2
 
 _Cut = tuple[int, int]
 """Bytes of a chunk, and how many are in flight."""
-Try = Callable[[str], tuple[int, int] | None]
-"""The picoseconds of a described run, and those for which its busiest link is busy; nothing if it takes too long."""
+
+
+class Tried(NamedTuple):
+    """A run that was tried out."""
+
+    time_ps: int
+    busy_ps: int
+    """For how long its busiest link is busy."""
+    work: int
+    """What the trial cost, in events, with setting it up."""
+
+
+Try = Callable[[str, int], Tried | None]
+"""Simulates a described run; nothing if it costs more than so much work, or cannot be carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,30 +105,17 @@ class Usual:
     """Bytes."""
     inflight: int
     busy: float | None
-    """The share of the time for which the busiest link can be busy with so many chunks in flight, 1 at most; nothing
-    where that was not tried out."""
-    whole: bool
-    """Whether the largest collective is in flight as a whole, so that more would change nothing."""
-    sought: bool = False
-    """Whether similar ones were simulated, none of which is much faster."""
-    fewer: bool = False
-    """Whether chunks are larger than links need, so that there are fewer of them."""
+    """The share of the time for which the busiest link is busy in the largest collective, if it was tried out."""
+    time_ps: float | None = None
+    """What the largest collective takes alone, in all or by its first waves, if it was tried out."""
 
     def __str__(self) -> str:
         """As an assumption says it."""
         if self.busy is None:
-            why = f"the largest collective has up to {MOST_CHUNKS:,}; whether links can be busy was not tried out"
-        elif self.whole:
-            why = "the largest collective is in flight as a whole"
-        elif self.busy >= 1:
-            why = "enough to keep the busiest link busy"
-        elif self.sought:
-            why = f"of similar ones that were tried, none is {100 * (FASTER - 1):.0f} % faster"
+            why = f"the largest collective has up to {MOST_CHUNKS:,}; trying others would take too long"
         else:
-            why = f"they keep the busiest link busy for {100 * self.busy:.0f} % of the time at most"
-        if self.fewer:
-            why += ", and larger than links need, since an iteration has so many"
-        return f"{self.inflight} chunks of {SIZE.format(self.chunk)} in flight: {why}"
+            why = f"the fastest that were tried, with the busiest link busy for {100 * self.busy:.0f} % of the time"
+        return f"{self.inflight} chunk{'' if self.inflight == 1 else 's'} of {SIZE.format(self.chunk)} in flight: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +168,15 @@ def marked(specified: dict[str, Any]) -> dict[int, str]:
 def completed(
     specified: dict[str, Any], wanted: Mapping[int, str], ask: demand.Ask, attempt: Try | None
 ) -> Iterator[tuple[str | None, Usual]]:
-    """Completes parts of a description; says what was found, and for which family, if there are any. Nothing is tried
-    out where there is no `attempt`.
+    """Completes parts of a description; says what was found, and for which family, if there are any. Of communicators
+    that differ, those decide that need the largest chunks. Nothing is tried out where there is no `attempt`.
     """
     names = _families(specified)
-    found: dict[int, _Open] = {}
+    found: dict[int, tuple[dict[str, Any], Usual]] = {}
     known: dict[tuple[int, int, str, int, int, int], _Found | None] = {}
-    for part, section in list(demand.parts(specified, ask)):
+    parts = list(demand.parts(specified, ask))
+    is_only = sum(sum(part.counts) for part, _ in parts) == 1
+    for part, section in parts:
         if id(section) not in wanted or len(part.members[0]) == 1:
             continue
         kind, root, size = max(part.collectives, key=lambda one: one[2], default=("", 0, 0))
@@ -187,14 +187,13 @@ def completed(
             alone = None
             if attempt is not None and len(part.members[0]) <= MOST_RANKS:
                 alone = _Alone(_description(specified, section, part.members[0], kind, root), attempt)
-            known[key] = _found(alone, (size, middle), fixed)
+            known[key] = _found(alone, (size, middle), fixed, is_only)
         if (one := known[key]) is not None:
-            found.setdefault(id(section), _Open(section, one)).add(part, one)
-    _make_fewer(list(found.values()))
-    for key_, open_ in found.items():
-        usual = open_.usual
-        open_.section["chunking"] = open_.section["chunking"] | {"bytes": usual.chunk}
-        open_.section["inflight"] = usual.inflight
+            _, before = found.get(id(section), (section, one.usual))
+            found[id(section)] = section, max(before, one.usual, key=lambda usual: (usual.chunk, usual.inflight))
+    for key_, (section, usual) in found.items():
+        section["chunking"] = section["chunking"] | {"bytes": usual.chunk}
+        section["inflight"] = usual.inflight
         yield names.get(key_), usual
 
 
@@ -213,62 +212,6 @@ def _middle(part: demand.Asked, kind: str, root: int) -> int:
 def _families(specified: dict[str, Any]) -> dict[int, str]:
     """The names of families of communicators, by the identity of what is said of their collectives."""
     return {id(family["collectives"]): str(family["name"]) for family in specified.get("families", ())}
-
-
-class _Open:
-    """A part of a description that leaves chunks open, and what was found for it."""
-
-    def __init__(self, section: dict[str, Any], found: _Found) -> None:
-        self.section, self._found, self.fewer = section, found, 1
-        self._sizes: dict[int, int] = {}
-        """How many collectives an iteration has, by bytes."""
-
-    def add(self, part: demand.Asked, found: _Found) -> None:
-        """Takes into account what communicators are asked for."""
-        if (found.usual.chunk, found.usual.inflight) > (self._found.usual.chunk, self._found.usual.inflight):
-            self._found = found
-        own_number = dict(self.section.get("chunks_of", ()))
-        for (kind, _, size), count in zip(part.collectives, part.counts, strict=True):
-            if kind not in own_number and size > 0:
-                self._sizes[size] = self._sizes.get(size, 0) + count
-
-    @property
-    def usual(self) -> Usual:
-        """What was found, in chunks that are `fewer` times as large."""
-        usual = self._found.usual
-        return replace(usual, chunk=usual.chunk * self.fewer, fewer=self.fewer > 1)
-
-    @property
-    def chunks(self) -> int:
-        """Chunks of an iteration."""
-        chunk = self.usual.chunk
-        return sum(count * -(-size // chunk) for size, count in self._sizes.items())
-
-    @property
-    def may_be_fewer(self) -> bool:
-        """Whether chunks of twice the size would hardly change the time."""
-        waves, usual = self._found.waves, self._found.usual
-        if waves is None or max(self._sizes, default=0) <= self.usual.chunk:
-            return False
-        taken = [self._time(waves, chunk) for chunk in (usual.chunk, 2 * self.usual.chunk)]
-        return taken[1] <= SLOWER * taken[0]
-
-    def _time(self, waves: _Waves, most: int) -> float:
-        """Picoseconds of all collectives, one after the other, in chunks of so many bytes."""
-        total = 0.0
-        for size, count in self._sizes.items():
-            wave = waves.of(min(size, most))
-            total += count * wave.time(-(-size // most), self._found.usual.inflight)
-        return total
-
-
-def _make_fewer(parts: list[_Open]) -> None:
-    """Makes chunks larger, the most numerous ones first, as long as an iteration has many and that hardly matters."""
-    while sum(part.chunks for part in parts) > MANY:
-        may = [part for part in parts if part.may_be_fewer]
-        if not may:
-            return
-        max(may, key=lambda part: part.chunks).fewer *= 2
 
 
 def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tuple[str | None, Few]]:
@@ -305,7 +248,7 @@ def _few(alone: _Alone, section: dict[str, Any], kind: str, sizes: tuple[int, in
     chunking, inflight = section["chunking"], int(section["inflight"])
     count = demand.chunks(section, kind, size)
     chunk = chunking["bytes"] if chunking["by"] == "size" else -(-size // count)
-    found = _found(alone, sizes, None)
+    found = _found(alone, sizes, None, is_only=True)
     if found is None or found.waves is None:
         return None
     better = found.usual
@@ -319,16 +262,16 @@ def _few(alone: _Alone, section: dict[str, Any], kind: str, sizes: tuple[int, in
 def _description(
     specified: dict[str, Any], section: dict[str, Any], members: tuple[int, ...], kind: str, root: int
 ) -> str:
-    """The largest collective of a communicator, without endpoints and alone."""
+    """The largest collective of a communicator, alone."""
     groups = specified["groups"]
     families = [family for family in specified.get("families", ()) if family["collectives"] is section]
-    if families or specified["job"].get("jobs"):
-        shape = families[0]["members"] if families else {}
+    jobs = [job for job in specified["job"].get("jobs", ()) if job["collectives"] is section]
+    if families:
+        shape = families[0]["members"]
         groups = {"members": [list(members)], "grid": shape.get("grid") if "groups" in shape else None}
-    endpoint = {"kind": "ideal", "step_latency_ps": 0, "forwarding": "messages"}
-    if "transit" in specified["endpoint"]:
-        endpoint["transit"] = specified["endpoint"]["transit"]
-    found = demand.alone(specified, section, groups, kind, root) | {"endpoint": endpoint}
+    elif jobs:
+        groups = {"members": [list(members)], "grid": jobs[0]["grid"]}
+    found = demand.alone(specified, section, groups, kind, root)
     if found["network"].get("backend") != "analytical":
         found["network"] = FlowNetwork().specification()
     return json.dumps(found)
@@ -348,86 +291,135 @@ class _Wave:
         each = self.link if chunks <= inflight else max(self.link, self.one / inflight)
         return self.one + max(0.0, chunks - 1) * each
 
-    def enough(self, inflight: int) -> int:
-        """How many chunks are enough by the law, as so many or twice as many and so on."""
-        while inflight < MOST_IN_FLIGHT and inflight * self.link < self.one:
+    @property
+    def enough(self) -> int:
+        """The power of two of chunks in flight that are enough by the law, with some to spare."""
+        inflight = 1
+        while inflight < MOST_IN_FLIGHT and inflight * self.link < SPARE * self.one:
             inflight *= 2
         return inflight
+
+
+def _preference(*, is_only: bool) -> Callable[[_Cut], tuple[int, int, int]]:
+    """What is least in the best of cuts that are equally fast: of the only collective of a run the number of chunks,
+    and where others may wait for it, the bytes in flight. There, [`IN_FLIGHT`] chunks are none too many: with fewer,
+    links idle while an NPU is late.
+    """
+
+    def key(cut: _Cut) -> tuple[int, int, int]:
+        chunk, inflight = cut
+        return (-chunk, inflight, 0) if is_only else (chunk * max(inflight, IN_FLIGHT), -chunk, -inflight)
+
+    return key
 
 
 @dataclass(frozen=True, slots=True)
 class _Waves:
     """Waves of chunks of two sizes, between which times grow linearly."""
 
-    short: _Wave
-    """Of `CHUNK` bytes."""
-    long: _Wave
-    """Of `LONG` bytes."""
+    sizes: tuple[int, int]
+    """Bytes of a chunk."""
+    waves: tuple[_Wave, _Wave]
 
     def of(self, chunk: int) -> _Wave:
         """The wave of chunks of so many bytes."""
-        part = (chunk - CHUNK) / (LONG - CHUNK)
-        one = self.short.one + part * (self.long.one - self.short.one)
-        return _Wave(one, self.short.link + part * (self.long.link - self.short.link))
+        (small, large), (short, long) = self.sizes, self.waves
+        part = (chunk - small) / (large - small) if large > small else 1.0
+        one = max(0.0, short.one + part * (long.one - short.one))
+        return _Wave(one, max(0.0, short.link + part * (long.link - short.link)))
+
+    def cut(self, size: int, smallest: int, fixed: int | None, *, is_only: bool) -> tuple[_Cut, float]:
+        """The chunks, of at least the smallest size, with which so many bytes take about the least time by the law, how
+        many are in flight, and that time. Of several, [`_preference`] decides.
+        """
+        cuts: list[tuple[_Cut, float]] = []
+        chunk = smallest
+        while True:
+            wave, chunks = self.of(min(chunk, size)), -(-size // chunk)
+            enough = wave.enough if is_only else max(IN_FLIGHT, wave.enough)
+            inflight = fixed or min(enough, 1 << (chunks - 1).bit_length())
+            cuts.append(((chunk, inflight), wave.time(chunks, inflight)))
+            if chunks == 1:
+                break
+            chunk *= 2
+        least = min(time for _, time in cuts)
+        return min((cut for cut, time in cuts if time <= CLOSE * least), key=_preference(is_only=is_only)), least
 
 
 @dataclass(frozen=True, slots=True)
 class _Alone:
-    """A collective that is simulated alone."""
+    """A collective that is simulated alone. What was tried out is kept for a while."""
 
     description: str
     attempt: Try
 
-    def tried_out(self, chunk: int, chunks: int, inflight: int) -> tuple[int, int] | None:
-        """Picoseconds of so many chunks, and those for which the busiest link is busy; nothing if it takes too long."""
-        tried = json.loads(self.description)
-        tried["collectives"] |= {"chunking": {"by": "count", "chunks": chunks}, "inflight": inflight}
-        for stated in ("chunks_of", "least_chunk_bytes"):
-            tried["collectives"].pop(stated, None)
-        tried["job"]["bytes"] = chunk * chunks
-        return self.attempt(json.dumps(tried))
+    def tried_out(self, chunk: int, chunks: int, inflight: int, most_work: int = COSTLY) -> Tried | None:
+        """So many chunks of a size; nothing if they take too long to simulate."""
+        return _tried_out(self, chunk, chunks, inflight, min(COSTLY, most_work))
 
-    def wave(self, chunk: int, inflight: int) -> _Wave | None:
-        """What a wave of chunks tells."""
-        taken = self.tried_out(chunk, inflight, inflight)
+    def wave(self, chunk: int, chunks: int) -> _Wave | None:
+        """What so many chunks tell that are all in flight."""
+        taken = self.tried_out(chunk, chunks, chunks)
         if taken is None:
             return None
-        time, busy = taken  # T + (n - 1) t, and n t
-        return _Wave(time - busy + busy / inflight, busy / inflight)
+        time, busy = taken.time_ps, taken.busy_ps  # T + (n - 1) t, and n t
+        return _Wave(time - busy + busy / chunks, busy / chunks)
 
-    def taken(self, size: int, chunks: int, inflight: int, waves: int = WAVES) -> tuple[float, float] | None:
-        """Picoseconds of so many bytes that are cut into so many chunks, and those for which the busiest link is busy:
-        as simulated with so many waves at most, after which every wave takes as long as those of their second half.
-        Nothing if they take too long to simulate.
+    @property
+    def has_unlike_chunks(self) -> bool:
+        """Whether other chunks go other ways than the first one, which leaves links to them: in turn along lanes, or
+        through dimensions in orders of their own.
+        """
+        return self.balances or bool(json.loads(self.description)["collectives"]["lanes"] == "alternate")
+
+    @property
+    def balances(self) -> bool:
+        """Whether the order of dimensions of each chunk follows from those before it."""
+        described = json.loads(self.description)
+        stated = described["collectives"]
+        own = dict(stated.get("algorithms", ()))
+        return own.get(described["job"].get("collective"), stated.get("algorithm")) in BALANCED
+
+    def taken(
+        self, size: int, chunks: int, inflight: int, waves: int = WAVES, most_work: int = COSTLY
+    ) -> _Taken | None:
+        """The time of so many bytes that are cut into so many chunks: as simulated with so many waves at most, after
+        which every wave takes as long as those of their second half. Nothing if they take too long to simulate.
         """
         chunk, inflight = -(-size // chunks), min(chunks, inflight)
         half, whole = (min(chunks, part * inflight) for part in (waves // 2, waves))
-        some = self.tried_out(chunk, half, inflight)
-        more = some if whole == half or some is None else self.tried_out(chunk, whole, inflight)
+        some = self.tried_out(chunk, half, inflight, most_work)
+        more = some if whole == half or some is None else self.tried_out(chunk, whole, inflight, most_work)
         if some is None or more is None:
             return None
-        time = some[0] + (chunks - half) / max(1, whole - half) * (more[0] - some[0])
-        return time, chunks / whole * more[1]
+        time = some.time_ps + (chunks - half) / max(1, whole - half) * (more.time_ps - some.time_ps)
+        return _Taken(time, chunks / whole * more.busy_ps, some.work + (0 if more is some else more.work))
 
     def about(self, size: int, chunks: int, inflight: int) -> float | None:
         """The time alone, from fewer waves where they take too long to simulate."""
         taken = self.taken(size, chunks, inflight) or self.taken(size, chunks, inflight, FEWER_WAVES)
-        return taken and taken[0]
+        return taken and taken.time
 
 
-@dataclass(frozen=True, slots=True)
-class _Times:
-    """Picoseconds of collectives that are cut in one way."""
+@lru_cache(1024)
+def _tried_out(alone: _Alone, chunk: int, chunks: int, inflight: int, most_work: int) -> Tried | None:
+    tried = json.loads(alone.description)
+    tried["collectives"] |= {"chunking": {"by": "count", "chunks": chunks}, "inflight": inflight}
+    for stated in ("chunks_of", "least_chunk_bytes"):
+        tried["collectives"].pop(stated, None)
+    tried["job"]["bytes"] = chunk * chunks
+    return alone.attempt(json.dumps(tried), most_work)
 
-    largest: float
-    usual: float
+
+class _Taken(NamedTuple):
+    """What a collective takes."""
+
+    time: float
+    """Picoseconds."""
     link: float
-    """Of the largest, those for which the busiest link is busy."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether that is nearly all the time."""
-        return self.largest <= FASTER * self.link
+    """Those for which its busiest link is busy."""
+    work: int
+    """What finding out cost, in events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,94 +431,176 @@ class _Found:
 
 
 @lru_cache(128)
-def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None) -> _Found | None:
-    """What is enough for the largest collective and a usual one, of such sizes, with so many chunks in flight if that
-    is `fixed`; nothing where there is nothing to find.
+def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None, is_only: bool) -> _Found | None:
+    """What is fastest for the largest collective and not slower for a usual one, of such sizes, with so many chunks in
+    flight if that is `fixed`; nothing where there is nothing to find. `is_only`: the run has no other collective.
     """
-    size, least = sizes[0], CHUNK
+    size, least = sizes[0], _least_chunk(sizes[0])
+    if alone is None or size == 0:
+        return _Found(Usual(least, fixed or IN_FLIGHT, None), None) if least > CHUNK else None
+    smallest = least if least > CHUNK else min(SMALLEST, _power(size))
+    waves = _waves(alone, size)
+    law = (least, fixed or IN_FLIGHT)
+    if waves is not None:
+        law = waves.cut(size, smallest if is_only else min(least, _power(size)), fixed, is_only=is_only)[0]
+    search = _Search(alone, sizes, waves, smallest, fixed)
+    if (best := search.fastest(law, is_only=is_only)) is not None:
+        return _Found(Usual(*best, search.busy(best), search.time(best)), waves)
+    # One chunk is too costly to simulate, and several of them are more so.
+    most = IN_FLIGHT if alone.has_unlike_chunks else 1
+    return _Found(Usual(max(least, _power(-(-size // most))), fixed or most, None), waves)
+
+
+def _least_chunk(size: int) -> int:
+    """Bytes of the smallest usual chunk of a collective of so many bytes."""
+    least = CHUNK
     while MOST_CHUNKS * least < size:
         least *= 2
-    inflight = fixed or IN_FLIGHT
-    tried = None if alone is None or size <= CHUNK else _tried(alone, inflight, fixed is None)
-    if alone is None or tried is None:
-        return _Found(Usual(least, inflight, None, False), None) if least > CHUNK else None
-    inflight, waves = tried
-
-    def busy(chunk: int) -> float:
-        wave = waves.of(chunk)
-        return min(1.0, inflight * wave.link / wave.one) if wave.one > 0 else 1.0
-
-    most, chunk = busy(LONG), least
-    goal = 1.0 if most >= 1 else NEARLY * most
-    while busy(chunk) < goal and inflight * chunk < size:
-        chunk *= 2
-    smallest = least if least > CHUNK else SMALLEST
-    sought = _fastest(alone, sizes, (chunk, inflight), smallest, (fixed or FEWEST_IN_FLIGHT, fixed or MOST_IN_FLIGHT))
-    chunk, inflight = sought or (chunk, inflight)
-    whole = busy(chunk) < 1 and inflight * chunk >= size
-    return _Found(Usual(chunk, inflight, busy(chunk), whole, sought is not None), waves)
+    return least
 
 
-def _fastest(
-    alone: _Alone, sizes: tuple[int, int], begin: _Cut, smallest: int, numbers: tuple[int, int]
-) -> _Cut | None:
-    """Where it begins, or what makes a collective of the first size faster and of the second not slower: all sizes of
-    chunks from the smallest are tried in steps of four, with as many in flight and four times as many, and from the
-    best of them in steps of two. Where the busiest link is busy nearly all the time, only larger chunks are, as many or
-    half as many, which may load links more evenly. Numbers are the fewest and the most in flight. Nothing where that
-    takes too long to simulate.
+def _power(size: int) -> int:
+    """The least power of two that holds so many bytes."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+@lru_cache(128)
+def _waves(alone: _Alone, size: int) -> _Waves | None:
+    """What waves of small and of large chunks tell of a collective; nothing if they cannot be simulated quickly."""
+    chunks = 1
+    if alone.has_unlike_chunks:
+        one = alone.tried_out(size, 1, 1)
+        while one is not None and chunks < IN_FLIGHT and 2 * chunks * one.work <= COSTLY:
+            chunks *= 2
+    small, large = min(CHUNK, max(1, size // 2)), size
+    long = alone.wave(large, chunks)
+    short = None if long is None else alone.wave(small, chunks)
+    return None if long is None or short is None else _Waves((small, large), (short, long))
+
+
+def least_time(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> float | None:
+    """The picoseconds that the only collective of a description takes at least by the law, whatever its chunks;
+    nothing if that cannot be found out quickly.
     """
-
-    @lru_cache
-    def times(chunk: int, number: int) -> _Times | None:
-        # A single collective is its own usual one.
-        taken = {size: alone.taken(size, max(1, -(-size // chunk)), number) for size in dict.fromkeys(sizes)}
-        first, second = (taken[size] for size in sizes)
-        return None if first is None or second is None else _Times(first[0], second[0], first[1])
-
-    def faster(columns: dict[int, list[int]], than: _Times) -> dict[_Cut, float]:
-        """The times of those that are, from the numbers in flight and the sizes, largest first."""
-        better = {}
-        for number, chunks in columns.items():
-            fastest, slower = math.inf, 0
-            for chunk in chunks if numbers[0] <= number <= numbers[1] else ():
-                if chunk < smallest or slower == 2 or (found := times(chunk, number)) is None:
-                    break  # smaller ones, of which there are more, take even longer to simulate
-                fastest, slower = (found.largest, 0) if found.largest < fastest else (fastest, slower + 1)
-                if FASTER * found.largest <= than.largest and found.usual <= than.usual:
-                    better[chunk, number] = found.largest
-        return better
-
-    largest, (chunk, number) = begin[0], begin
-    while largest < sizes[0]:
-        largest *= 4
-    every = [largest // 4**step for step in range(largest.bit_length() // 2)]
-    best, here = begin, times(*begin)
-    if here is None:
+    ((part, section),) = demand.parts(specified, ask)
+    ((kind, root, size),) = part.collectives
+    if size == 0 or not 1 < len(part.members[0]) <= MOST_RANKS:
         return None
-    larger = [each for each in every if each > chunk]
-    columns = {number: larger, number // 2: larger} if here.is_busy else {number: every, 4 * number: every}
-    while better := faster(columns, here):
-        alike = [cut for cut, time in better.items() if time <= ALIKE * min(better.values())]
-        best = min(alike, key=lambda cut: (cut[1], max(cut[0], chunk) // min(cut[0], chunk)))
-        if (here := times(*best)) is None or here.is_busy:
-            break
-        chunk, number = best
-        columns = {
-            number: [2 * chunk, chunk // 2],
-            2 * number: [chunk, chunk // 2],
-            number // 2: [4 * chunk, 2 * chunk],
-        }
-    return best
+    alone = _Alone(_description(specified, section, part.members[0], kind, root), attempt)
+    waves = None if alone.balances else _waves(alone, size)
+    return None if waves is None else waves.cut(size, min(SMALLEST, _power(size)), None, is_only=True)[1]
 
 
-def _tried(alone: _Alone, inflight: int, may_grow: bool) -> tuple[int, _Waves] | None:
-    """How many chunks in flight are enough if they are large, and what waves of small and of large ones tell; nothing
-    if they cannot be simulated quickly.
-    """
-    long = alone.wave(LONG, inflight)
-    if may_grow and long is not None and long.one > inflight * long.link:
-        inflight = long.enough(inflight)
-        long = alone.wave(LONG, inflight)
-    short = alone.wave(CHUNK, inflight)
-    return None if long is None or short is None else (inflight, _Waves(short, long))
+class _Search:
+    """Looks for the fastest cut of a collective by trials."""
+
+    def __init__(
+        self, alone: _Alone, sizes: tuple[int, int], waves: _Waves | None, smallest: int, fixed: int | None
+    ) -> None:
+        """`sizes`: bytes of the largest collective and of a usual one. `fixed`: how many are in flight, if that is."""
+        self._alone, self._sizes, self._waves = alone, sizes, waves
+        self._smallest, self._fixed = smallest, fixed
+        self._known: dict[_Cut, tuple[_Taken, _Taken] | None] = {}
+        self._left = SEARCH
+
+    def fastest(self, law: _Cut, *, is_only: bool) -> _Cut | None:
+        """The best cut that was found, from an uncut collective and from what the law says; nothing if neither can be
+        simulated quickly.
+        """
+        ends: list[_Cut] = []
+        starts = [self._legal((self._whole, 1)), self._legal(law)]
+        for cut in dict.fromkeys(starts if is_only else reversed(starts)):
+            if cut is not None and not any(self._is_busy(end) for end in ends):
+                ends += [end for end in [self._descended(cut)] if end is not None]
+        if not ends:
+            return None
+        least = min(self._cost(end) for end in ends)
+        alike = [cut for cut, taken in self._known.items() if taken is not None and self._cost(cut) <= ALIKE * least]
+        return min(alike, key=_preference(is_only=is_only))
+
+    def time(self, cut: _Cut) -> float:
+        """Picoseconds of the largest collective."""
+        return self._known_times(cut)[0].time
+
+    def busy(self, cut: _Cut) -> float:
+        """The share of the time for which the busiest link is busy in the largest collective."""
+        taken = self._known_times(cut)[0]
+        return min(1.0, taken.link / taken.time) if taken.time > 0 else 1.0
+
+    def _descended(self, cut: _Cut) -> _Cut | None:
+        """Where the descent from a cut ends; nothing if that cannot be simulated quickly."""
+        if self._times(cut) is None:
+            return None
+        while not self._is_busy(cut):
+            chunk, number = cut
+            nearby = [
+                (chunk // 2, number),
+                (chunk // 2, 2 * number),
+                (chunk, 2 * number),
+                (2 * chunk, number),
+                (2 * chunk, number // 2),
+                (chunk, number // 2),
+                (chunk // 4, number),
+                (chunk // 8, 2 * number),
+                (4 * chunk, number),
+            ]
+            legal = [near for each in nearby if (near := self._legal(each)) is not None]
+            better = [n for n in dict.fromkeys(legal) if self._may_be_better(n, cut) and self._is_better(n, cut)]
+            if not better:
+                break
+            cut = min(better, key=self._cost)
+        return cut
+
+    def _legal(self, cut: _Cut) -> _Cut | None:
+        """The cut, with no more in flight than there are chunks; nothing if it is not to be tried."""
+        chunk, number = cut
+        if not self._smallest <= chunk <= max(self._smallest, self._whole) or not 1 <= number <= MOST_IN_FLIGHT:
+            return None
+        chunks = -(-self._sizes[0] // chunk)
+        return chunk, self._fixed or min(number, 1 << (chunks - 1).bit_length())
+
+    @property
+    def _whole(self) -> int:
+        """The least power of two that holds the largest collective."""
+        return _power(self._sizes[0])
+
+    def _may_be_better(self, cut: _Cut, than: _Cut) -> bool:
+        """Whether the law allows a cut to be faster; a little more than that, as waves are interpolated."""
+        if self._waves is None or self._alone.balances or cut in self._known:
+            return True
+        chunk, inflight = cut
+        least = [
+            self._waves.of(min(chunk, size)).time(-(-size // chunk), inflight) / size for size in self._sizes if size
+        ]
+        return sum(least) < ALIKE * self._cost(than)
+
+    def _is_busy(self, cut: _Cut) -> bool:
+        """Whether the busiest link is busy nearly all the time, so that no cut is much faster."""
+        return all(taken.time <= ALIKE * taken.link for taken in self._known_times(cut))
+
+    def _is_better(self, cut: _Cut, than: _Cut) -> bool:
+        """Whether a cut is faster."""
+        return self._times(cut) is not None and FASTER * self._cost(cut) <= self._cost(than)
+
+    def _cost(self, cut: _Cut) -> float:
+        """Picoseconds for a byte of the largest collective, and of a usual one."""
+        return sum(taken.time / size for taken, size in zip(self._known_times(cut), self._sizes, strict=True) if size)
+
+    def _known_times(self, cut: _Cut) -> tuple[_Taken, _Taken]:
+        known = self._known[cut]
+        assert known is not None
+        return known
+
+    def _times(self, cut: _Cut) -> tuple[_Taken, _Taken] | None:
+        """What the largest collective and the usual one take; nothing if that is too costly."""
+        if cut not in self._known:
+            if self._left <= 0:
+                return None
+            taken = {
+                size: self._alone.taken(size, -(-size // cut[0]), cut[1], most_work=self._left)
+                for size in dict.fromkeys(self._sizes)
+            }
+            first, second = (taken[size] for size in self._sizes)
+            self._left -= sum(min(COSTLY, self._left) if one is None else one.work for one in taken.values())
+            self._known[cut] = None if first is None or second is None else (first, second)
+        return self._known[cut]

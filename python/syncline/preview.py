@@ -45,6 +45,8 @@ class Preview:
     memory_bytes: int
     """What the engine expects to take."""
     lower_bound_ps: int
+    busy_ps: int
+    """For how long it keeps the links of the busiest class busy, if all links of the class are loaded alike."""
     offloaded: str | None
     """Of switch offload: what is done in switches, and what is left to the NPUs."""
     warnings: list[str]

@@ -200,8 +200,9 @@ def of_family(usual: Collective, own: dict[str, Any]) -> Collective:
 
 def _collectives(experiment: Experiment, collective: Collective, kinds: Sequence[str]) -> dict[str, Any]:
     assert not experiment.has_open_algorithms, "auto is settled before a run"
-    # The engine never takes the ring in place of packed trees, which come to it as plans.
-    others = {"ring-unidirectional": "ring", PACKED: "ring"}
+    # The engine never takes the ring in place of packed trees, which come to it as plans, nor where plans leave nothing
+    # to choose.
+    others = {"ring-unidirectional": "ring", PACKED: "ring", "auto": "ring"}
     endpoint = experiment.endpoint
     chunking: dict[str, Any] = {"by": "size", "bytes": collective.chunk or DEFAULT_CHUNK}
     cut = any(not programs.is_one_chunk(collective, kind) for kind in kinds)

@@ -1,50 +1,57 @@
 """The fastest of several variants, without running each of them to its end.
 
-All candidates run on the same backend, first for a limited amount of work each. The time of a candidate that is not
-complete by then is estimated. For a single collective, the estimate comes from two smaller sizes, since the time of a
-long collective grows linearly with its size; for training, from two runs with larger chunks, whose cost is linear,
-too; otherwise, only to order the candidates, from the share of the bytes that have been delivered.
+Candidates are looked at one after the other, those with few messages first, each for a limited amount of work. One that
+provably gains less than [`GAIN`] over the best so far is not simulated: no schedule of a single collective is faster
+than its bound, and none of a candidate faster than its busiest links. The time of a candidate that is not complete
+within its work is estimated. For a single collective, the estimate comes from two smaller sizes, since the time of a
+long collective grows linearly with its size; for training, from two runs with larger chunks, whose cost is linear, too;
+otherwise, only to order the candidates, from the share of the bytes that have been delivered.
 
-Then candidates run again, the most promising first, each until it is complete, or later than the best one known, or
-the work of all together is used up. A candidate that, judged by its first run, could reach neither of the first two
-is not run again. So a candidate that is slower than the best is known to be slower, and one that was too costly has
-an estimate. Limits are in simulated time and in work that the engine counts: its events, what shares of links cost
-the flow backend beyond them, and the NPUs, links and chunks that are set up. So the outcome does not depend on the
-computer.
+Then candidates that are not complete run again, the most promising first, each until it is complete, or later than the
+best one known, or the work of all together is used up. A candidate that, judged by its first run, could reach neither
+of the first two is not run again. So a candidate that is slower than the best is known to be slower, and one that was
+too costly has an estimate. Limits are in simulated time and in work that the engine counts: its events, what shares of
+links cost the flow backend beyond them, and the NPUs, links and chunks that are set up. So the outcome does not depend
+on the computer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
-from functools import partial
 from typing import Final
 
-from syncline import engine, estimate, memory, runner
+from syncline import completing, engine, estimate, in_flight
 from syncline.attempt import NO_LIMIT, Attempt
 from syncline.errors import EngineDefectError, InputError, SimulationFailedError
+from syncline.networks.flow import FlowNetwork
 from syncline.preview import Preview
 from syncline.schema.experiment import DEFAULT_CHUNK
 from syncline.schema.load import Variant
 from syncline.schema.section import Section
 from syncline.schema.workloads import CollectiveWorkload
 
-WORK: Final = 24_000_000
-"""What all candidates together may cost on a backend, in events: some five seconds on two processors."""
-GLANCES: Final = 8
+OF_LAW: Final = 0.93
+"""The part of the time by the law of chunks that a collective takes at least: where groups share links, some chunks are
+faster than those that the law follows from."""
+WORK: Final = 4_000_000
+"""What all candidates together may cost on a backend, in events: a second or two of a processor."""
+GAIN: Final = 1.03
+"""How much faster a candidate has to be to be looked for at a cost."""
+GLANCES: Final = 2
 """The part of the work that is for a first look at all candidates is one over this."""
 HOPELESS: Final = 4
 """What seems to need so many times the work that is left is not run again."""
-AT_ONCE: Final = 2
-"""Candidates that are run side by side with the same best one to beat; a number of processors would be no constant."""
 MARGIN: Final = 1.5
 """Estimates from smaller runs may be wrong by this factor: nothing is given up for what is better by less."""
 LARGEST_PART: Final = 4
 """Estimates are made from one over this of the size at most."""
 COARSE: Final = (64, 32)
 """How much larger the chunks of estimates of training are."""
+SAMPLE: Final = 32
+"""NPUs all of whose messages are counted (`preview.rs`)."""
 WINDOW: Final = 10**12
 """Utilisation windows of trials, of which nobody reads any: one each second."""
 
@@ -53,6 +60,7 @@ class Basis(Enum):
     """What is known of the time of a candidate."""
 
     COMPLETE = "its run"
+    WAVES = "its first chunks"
     LATE = "slower than the best"
     PART = "smaller runs"
     CHEAPER = "a cheaper backend"
@@ -85,8 +93,8 @@ class Candidate:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its time is that of a complete run."""
-        return self.basis is Basis.COMPLETE
+        """Whether its time is that of a complete run, or of as many chunks as tell it."""
+        return self.basis in (Basis.COMPLETE, Basis.WAVES)
 
 
 def unwatched(variant: Variant) -> Variant:
@@ -102,10 +110,24 @@ def unwatched(variant: Variant) -> Variant:
 def previewed(name: str, variant: Variant) -> Candidate:
     """A candidate, with what running it would be."""
     try:
+        variant, time_ps = _in_chunks(variant)
         preview = engine.preview(variant)
-        return Candidate(name, _found_out(variant, preview), preview=preview)
+        candidate = Candidate(name, _found_out(variant, preview), preview=preview)
+        return candidate if time_ps is None else replace(candidate, picoseconds=round(time_ps), basis=Basis.WAVES)
     except InputError as error:
         return refused(Candidate(name, variant), error)
+
+
+def attempted(name: str, variant: Variant, best: int | None, work: int) -> Candidate:
+    """A candidate that is costly to set up, which is done once: simulated until it is later than the best one, or
+    costs more than so much work.
+    """
+    try:
+        preview, prepared = engine.prepare(variant)
+    except InputError as error:
+        return refused(Candidate(name, variant), error)
+    candidate = Candidate(name, _found_out(variant, preview), preview=preview)
+    return _tried(candidate, (NO_LIMIT if best is None else best, work), prepared).candidate
 
 
 def refused(candidate: Candidate, error: InputError) -> Candidate:
@@ -114,36 +136,84 @@ def refused(candidate: Candidate, error: InputError) -> Candidate:
     return replace(candidate, preview=None, basis=Basis.REFUSED, refused=error, reason=said)
 
 
+def glimpsed(name: str, variant: Variant) -> Candidate:
+    """A candidate, with what running it would be as one chunk and one slice, before either is looked for by trial, and
+    before it is known whether it folds. That is cheap to know, and tells what its links carry.
+    """
+    collective = variant.experiment.collective
+    if not isinstance(variant.experiment.workload, CollectiveWorkload):
+        return previewed(name, variant)
+    whole: dict[str, int] = {} if collective.slices is not None else {"slices": 1}
+    if variant.experiment.endpoint.has_usual_chunks and in_flight.left_open(collective):
+        whole["chunks"] = 1
+    lanes = {"lanes": "split"} if collective.lanes == "alternate" else {}  # as many chunks have them
+    glimpse = _changed(variant, collective=collective.model_copy(update={**whole, **lanes}))
+    unfolded = glimpse.experiment.model_copy(update={"fold": "off" if glimpse.experiment.fold == "auto" else "on"})
+    seen = previewed(name, replace(glimpse, experiment=unfolded))
+    # Unfolded, a run may only be too large.
+    return replace(seen if seen.preview is not None else previewed(name, glimpse), variant=variant)
+
+
 def race(
-    candidates: Sequence[Candidate], work: int = WORK, *, charged: bool = False, watch: runner.Watch | None = None
+    candidates: Sequence[Candidate], work: int = WORK, *, complete: Callable[[Candidate], Candidate] | None = None
 ) -> list[Candidate]:
     """The candidates, with what is known of their times, in the order in which they came.
 
-    `work`: what all of them together may cost. `charged`: a time is at least what the busiest link needs, for a backend
-    that lets links carry any number of messages at once. `watch` hears how far the trials are.
+    `work`: what all of them together may cost. `complete` makes a candidate that was only [`glimpsed`] one that can be
+    run, where it has not been ruled out.
     """
     runners = [candidate for candidate in candidates if candidate.preview is not None]
-    if not runners:
-        return list(candidates)
-    left = work
-    glance = max(1, left // (GLANCES * len(runners)))
+    glance, left = max(1, work // (GLANCES * max(1, len(runners)))), work
     found: dict[str, Candidate] = {}
-    glances = [(c, partial(_glanced, c, glance, charged=charged)) for c in _affordable(runners, left)]
-    for look in _concurrently(glances, watch):
-        found[look.candidate.name] = look.candidate
-        left -= look.work
-    waiting = sorted((c for c in found.values() if c.basis in OPEN), key=_promise)
-    for at in range(0, len(waiting), AT_ONCE):
+    for runner in sorted(runners, key=lambda each: (_bound(each), _messages(each))):
         best = best_time(list(found.values()))
-        most_work = left // AT_ONCE
-        if most_work <= glance:
+        if best is not None and (bound := _least(runner, best)) * GAIN >= best:
+            found[runner.name] = replace(runner, picoseconds=bound, basis=Basis.LATE)
+            continue
+        if left < 2 * _setup(runner) and found:
+            continue
+        candidate = runner if complete is None else complete(runner)
+        if candidate.preview is None:
+            found[runner.name] = candidate
+            continue
+        look = _Look(candidate, _setup(candidate)) if candidate.is_complete else _glanced(candidate, glance)
+        found[runner.name] = look.candidate
+        left -= look.work
+    for candidate in sorted((c for c in found.values() if c.basis in OPEN), key=_promise):
+        best = best_time(list(found.values()))
+        if left <= glance:
             break
-        together = [c for c in waiting[at : at + AT_ONCE] if _may_beat(c, best) and not _hopeless(c, best, most_work)]
-        limits = (NO_LIMIT if best is None else best, left // max(1, len(together)))
-        for look in _concurrently([(c, partial(_tried, c, limits, charged=charged)) for c in together], watch):
-            found[look.candidate.name] = look.candidate
+        if _may_beat(candidate, best) and not _hopeless(candidate, best, left):
+            look = _tried(candidate, (NO_LIMIT if best is None else best, left))
+            found[candidate.name] = look.candidate
             left -= look.work
     return [found.get(candidate.name, candidate) for candidate in candidates]
+
+
+def _messages(candidate: Candidate) -> int:
+    """Messages of a candidate's run, as one chunk and one slice: about what it costs to simulate."""
+    return 0 if candidate.preview is None else candidate.preview.messages
+
+
+def _bound(candidate: Candidate) -> int:
+    """Picoseconds that a single collective takes at least, by what crosses its links and by what no schedule can beat;
+    0 for a training, whose collectives may end after it."""
+    preview, workload = candidate.preview, candidate.variant.experiment.workload
+    if preview is None or not isinstance(workload, CollectiveWorkload):
+        return 0
+    if candidate.variant.experiment.collective.algorithm_of(workload.collective) in in_flight.BALANCED:
+        return preview.lower_bound_ps  # other chunks have other links as their busiest ones
+    # What links carry is counted on a sample of many NPUs, so that it may be a little less.
+    carried = preview.busy_ps if preview.npus <= SAMPLE else preview.busy_ps * 9 // 10
+    return max(preview.lower_bound_ps, carried)
+
+
+def _least(candidate: Candidate, best: int) -> int:
+    """The bound, or what the law of chunks says where that alone does not rule a candidate out."""
+    bound = _bound(candidate)
+    if bound == 0 or bound * GAIN >= best:
+        return bound
+    return max(bound, int(OF_LAW * (completing.least_time(candidate.variant) or 0)))
 
 
 def best_time(candidates: Sequence[Candidate]) -> int | None:
@@ -169,16 +239,6 @@ def _may_beat(candidate: Candidate, best: int | None) -> bool:
     return best is None or sure is None or sure < MARGIN * best
 
 
-def _affordable(runners: Sequence[Candidate], work: int) -> list[Candidate]:
-    """Those that can be set up and looked at: those with few messages where all take more than the work."""
-    found: list[Candidate] = []
-    for candidate in sorted(runners, key=lambda c: c.preview.messages if c.preview is not None else 0):
-        work -= 2 * _setup(candidate)
-        if work >= 0 or not found:
-            found.append(candidate)
-    return [candidate for candidate in runners if candidate in found]
-
-
 def _setup(candidate: Candidate) -> int:
     """The work that is not of events: NPUs and links are set up, and chunks looked at, whether or not they are sent."""
     preview = candidate.preview
@@ -198,25 +258,15 @@ def _hopeless(candidate: Candidate, best: int | None, work: int) -> bool:
     return needed > HOPELESS * work
 
 
-def _concurrently(tasks: Sequence[tuple[Candidate, partial[_Look]]], watch: runner.Watch | None) -> list[_Look]:
-    """What the tasks about candidates return, in their order; as many at once as memory has room for."""
-    place = {candidate.name: index for index, (candidate, _) in enumerate(tasks)}
-    needed = (c.preview.memory_bytes for c, _ in tasks if c.preview is not None)
-    threads = memory.at_once(None, needed, tasks[0][0].variant.memory_limit if tasks else None)
-    cancel = tasks[0][0].variant.cancel if tasks else None
-    looks = runner.concurrently([(candidate.name, task) for candidate, task in tasks], threads, watch, cancel=cancel)
-    return sorted(looks, key=lambda look: place[look.candidate.name])
-
-
-def _glanced(candidate: Candidate, most_work: int, *, charged: bool) -> _Look:
+def _glanced(candidate: Candidate, most_work: int) -> _Look:
     """The candidate after some work, and of smaller runs if it is not complete by then."""
-    look = _tried(candidate, (NO_LIMIT, most_work), charged=charged)
+    look = _tried(candidate, (NO_LIMIT, most_work))
     if look.candidate.basis not in OPEN or _setup(candidate) > most_work:
         return look
     attempt, work = look.candidate.attempt, look.work
     times: list[tuple[Fraction, int]] = []
     for share, part in _parts(candidate, attempt) if attempt is not None else ():
-        small = _tried(replace(candidate, variant=part), (NO_LIMIT, most_work), charged=charged)
+        small = _tried(replace(candidate, variant=part), (NO_LIMIT, most_work))
         work += small.work
         if not small.candidate.is_complete or small.candidate.picoseconds is None:
             return replace(look, work=work)
@@ -224,10 +274,10 @@ def _glanced(candidate: Candidate, most_work: int, *, charged: bool) -> _Look:
     return _Look(replace(look.candidate, picoseconds=_extended(times), basis=Basis.PART), work)
 
 
-def _tried(candidate: Candidate, limits: tuple[int, int], *, charged: bool) -> _Look:
+def _tried(candidate: Candidate, limits: tuple[int, int], prepared: engine.Prepared | None = None) -> _Look:
     """The candidate after its run, or what it came to within limits of picoseconds and work."""
     try:
-        attempt = engine.attempt(candidate.variant, *limits)
+        attempt = engine.attempt(candidate.variant, *limits, prepared=prepared)
     except InputError as error:
         return _Look(refused(candidate, error), 0)
     except EngineDefectError:
@@ -235,14 +285,13 @@ def _tried(candidate: Candidate, limits: tuple[int, int], *, charged: bool) -> _
     except SimulationFailedError as error:
         return _Look(replace(candidate, picoseconds=None, basis=Basis.REFUSED, reason=str(error)), 0)
     seen = replace(candidate, attempt=attempt)
-    took = max(attempt.time_ps, attempt.busiest_link_ps) if charged else attempt.time_ps
     match attempt.ending:
         case "complete":
-            seen = replace(seen, picoseconds=took, basis=Basis.COMPLETE)
+            seen = replace(seen, picoseconds=attempt.time_ps, basis=Basis.COMPLETE)
         case "late":
             seen = replace(seen, picoseconds=limits[0], basis=Basis.LATE)
         case _ if candidate.basis is not Basis.PART and (done := _progress(candidate, attempt)):
-            seen = replace(seen, picoseconds=int(took / done), basis=Basis.PROGRESS)
+            seen = replace(seen, picoseconds=int(attempt.time_ps / done), basis=Basis.PROGRESS)
     return _Look(seen, attempt.work + _setup(candidate))
 
 
@@ -280,6 +329,21 @@ def _parts(candidate: Candidate, attempt: Attempt) -> Iterator[tuple[Fraction, V
             collective=collective.model_copy(update={"chunks": fewer}),
         )
         yield Fraction(size, workload.size), part
+
+
+def _in_chunks(variant: Variant) -> tuple[Variant, float | None]:
+    """A single collective in the chunks that suit it, which are so not looked for again for a part of it; and its time,
+    if they were found where it is to be simulated: on the flow backend.
+    """
+    experiment = variant.experiment
+    if not isinstance(experiment.workload, CollectiveWorkload):
+        return variant, None
+    for _, usual in completing.usual_chunks(variant):
+        cut = {"chunk": usual.chunk, "inflight": usual.inflight}
+        changed = _changed(variant, collective=experiment.collective.model_copy(update=cut))
+        is_there = experiment.network.backend == FlowNetwork().backend and not experiment.network.is_random
+        return changed, usual.time_ps if is_there else None
+    return variant, None
 
 
 def _found_out(variant: Variant, preview: Preview) -> Variant:

@@ -353,7 +353,7 @@ def test_a_plan_is_for_collective() -> None:
     assert (found.format, found.ranks, found.root) == ("plan", 4, None)
     assert json.loads(found.text) == found.plan == found.document["plan"]
     path = found.save("plan.json")
-    alone = syncline.collective("all-reduce", "1MiB", **fabric)
+    alone = syncline.collective("all-reduce", "1MiB", set={"collective.chunks": 1}, **fabric)
     assert syncline.collective("all-reduce", "1MiB", plan=path, **fabric).time_s == alone.time_s > 0
     assert syncline.verify(path)
     as_xml = syncline.export("all-reduce", algorithm=found.algorithm, ranks="4", format="msccl-xml")
@@ -431,7 +431,7 @@ def test_what_cannot_be_traced(given: dict[str, Any], said: str) -> None:
 
 def test_what_was_imported_is_an_experiment() -> None:
     """Traces of an experiment are imported again, with its other sections, and run to its time."""
-    base = EXPERIMENT | {"collective": {"algorithm": "ring"}, "network": "flow"}
+    base = EXPERIMENT | {"collective": {"algorithm": "ring", "chunk": "64KiB", "lanes": "split"}, "network": "flow"}
     traces = syncline.export_trace(base, out="traces")
     times = [syncline.run(base).systems["tiny"].iteration_time_s]
     for like in (base, syncline.Experiment(**base), "like.yaml"):

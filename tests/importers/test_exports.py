@@ -91,6 +91,7 @@ ALONE = """\
 name: alone
 topology: "Ring(4)"
 workload: {collective: all-gather, size: 1MB}
+collective: {algorithm: six-phase, chunk: 64KiB, lanes: split}
 network: packet
 """
 

@@ -225,7 +225,7 @@ def test_a_record_that_is_too_short_is_made_longer_or_told_of(
     (warning,) = answer(syncline_command, *short)["warnings"]
     assert "alone: the record of what its NPU did is full" in warning
     assert syncline_command("run", *short[:-3], *short[-2:], "--out", "kept").status == 0
-    (warning,) = answer(syncline_command, "kept", "--no-what-if")["warnings"]
+    *_, warning = answer(syncline_command, "kept", "--no-what-if")["warnings"]
     assert "alone: the record of what its NPU did is full" in warning
 
 

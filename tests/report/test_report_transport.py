@@ -254,7 +254,7 @@ def test_a_network_without_transport_has_no_such_part(syncline_command: Callable
 
 
 def test_a_distribution_ends_at_all_of_it() -> None:
-    assert charts_transport.distribution([1.0, 2.0, 4.0], [1, 2, 1]) == ([1.0, 2.0, 4.0], [0.25, 0.75, 1.0])
+    assert charts_transport.distribution([1.0, 2.0, 4.0], [1, 2, 1]) == ([1.0, 1.0, 2.0, 4.0], [0.0, 0.25, 0.75, 1.0])
     xs, ys = charts_transport.distribution([float(i) for i in range(10_000)], [1.0] * 10_000)
     assert len(xs) <= charts_transport.CDF_POINTS + 1
     assert (xs[-1], ys[-1]) == (9999.0, 1.0)

@@ -54,7 +54,7 @@ topology: "{rings}"
 npu: {{bus: {bus}B/s, clock: {run.endpoint.clock}Hz, memory_bandwidth: 100TB/s, sms: 4096}}
 network: {{packet: {run.packet}B}}
 workload: {{collective: {run.kind}, size: {run.size}B, element: {run.element}B}}
-collective: {{algorithm: {algorithm}, chunk: {run.chunk}B, inflight: {inflight}}}
+collective: {{algorithm: {algorithm}, chunk: {run.chunk}B, inflight: {inflight}, lanes: alternate}}
 endpoint: {endpoint}
 fold: {fold}
 output: {{trace_npus: [0], window: {window}}}

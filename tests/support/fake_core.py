@@ -147,6 +147,7 @@ def check(spec_json: str) -> str:
         "byte_hops": simulated * sent,
         "flow_message_hops": 0,
         "flow_byte_hops": 0,
+        "busy_ps": 0,
         "kernels": 0,
         "memory_bytes": 100_000_000,
     }

@@ -15,12 +15,12 @@ from syncline.schema.workloads import Training
 NPUS: Final = 8
 
 _SIZES: Final = {"layers": 4, "hidden": 32, "heads": 4, "vocabulary": 128, "positions": 16}
-_GPT: Final = {"model": "gpt2", "parameters": _SIZES, "global_batch": 16}
+_GPT: Final = {"model": "gpt2", "parameters": _SIZES, "global_batch": 32}
 _EXPERTS: Final = {
     "model": "mixtral-8x7b",
     "sequence": 16,
     "parameters": {"layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2, "feed_forward": 64, "vocabulary": 64},
-    "global_batch": 16,
+    "global_batch": 32,
 }
 
 _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {

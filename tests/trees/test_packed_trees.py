@@ -203,11 +203,12 @@ def test_trees_over_all_links_take_pcie_beside_nvlinks(gpus: str, links: float) 
 
 
 @pytest.mark.parametrize(
-    ("module", "text"),
+    ("module", "search", "text"),
     [
-        (servers, collective('"dgx1v(nodes=2)"', "3MB").replace("network", 'gpus: "0-2,8-12"\nnetwork', 1)),
+        (servers, "ways", collective('"dgx1v(nodes=2)"', "3MB").replace("network", 'gpus: "0-2,8-12"\nnetwork', 1)),
         (
             hybrid,
+            "of",
             collective("dgx1v", "3MB")
             .replace("network", 'gpus: "0-2"\nnetwork', 1)
             .replace("trees}", "trees, trees: {links: hybrid}}"),
@@ -215,18 +216,18 @@ def test_trees_over_all_links_take_pcie_beside_nvlinks(gpus: str, links: float) 
     ],
 )
 def test_a_page_has_the_trees_that_the_run_found(
-    module: ModuleType, text: str, monkeypatch: pytest.MonkeyPatch
+    module: ModuleType, search: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are not looked for a second time, nor for another number of slices."""
     planned._of_network.cache_clear()
     looked: list[object] = []
-    of = module.of
+    found = getattr(module, search)
 
     def counted(*where: Any, **how: Any) -> Any:
         looked.append(where)
-        return of(*where, **how)
+        return found(*where, **how)
 
-    monkeypatch.setattr(module, "of", counted)
+    monkeypatch.setattr(module, search, counted)
     (variant,) = study(text).variants
     engine.run(variant)
     assert len(looked) == 1

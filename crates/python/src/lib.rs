@@ -11,9 +11,9 @@ use pyo3::types::{PyBytes, PyDict};
 use std::cell::RefCell;
 use std::iter;
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use syncline_core::Refusal;
-use syncline_system::{Limits, Results, RunError, Table, Values};
+use syncline_system::{KnownGraphs, Limits, Results, RunError, Spec, Table, Values};
 
 create_exception!(_core, SpecError, PyValueError, "The specification is not a legal simulation.");
 create_exception!(_core, SimulationError, PyRuntimeError, "The simulation could not be finished.");
@@ -99,19 +99,27 @@ fn monitor(given: Option<&Monitor>) -> Arc<syncline_system::Monitor> {
     given.map(|monitor| monitor.0.clone()).unwrap_or_default()
 }
 
+/// Descriptions come one after the other that differ in how collectives are carried out on one machine.
+static GRAPHS: LazyLock<Arc<KnownGraphs>> = LazyLock::new(Arc::default);
+
+/// Reads the description of a run.
+fn read(spec_json: &str) -> Result<Spec, RunError> {
+    Spec::read_on(&GRAPHS, spec_json)
+}
+
 /// Runs the simulation that the JSON text describes.
 #[pyfunction]
 #[pyo3(signature = (spec_json, monitor=None))]
 fn run<'py>(py: Python<'py>, spec_json: &str, monitor: Option<&Monitor>) -> PyResult<Bound<'py, PyDict>> {
     let monitor = self::monitor(monitor);
-    let results = guarded(py, || syncline_system::run(spec_json, &monitor))?.map_err(raised)?;
+    let results = guarded(py, || syncline_system::run_observed(&read(spec_json)?, &monitor))?.map_err(raised)?;
     returned(py, &results)
 }
 
 /// Raises what `run` would raise before its first event; else says in JSON what it would do.
 #[pyfunction]
 fn check(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    let preview = guarded(py, || syncline_system::check(spec_json))?.map_err(raised)?;
+    let preview = guarded(py, || syncline_system::check_spec(&read(spec_json)?))?.map_err(raised)?;
     serde_json::to_string(&preview).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -128,7 +136,8 @@ fn attempt(
 ) -> PyResult<String> {
     let limits = Limits { time_ps: most_ps, work: most_work };
     let monitor = self::monitor(monitor);
-    let attempt = guarded(py, || syncline_system::attempt(spec_json, limits, &monitor))?.map_err(raised)?;
+    let attempt =
+        guarded(py, || syncline_system::attempt_spec(&read(spec_json)?, limits, &monitor))?.map_err(raised)?;
     serde_json::to_string(&attempt).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 
@@ -141,7 +150,7 @@ impl Prepared {
     /// Sets up the simulation that the JSON text describes. Raises what `check` raises.
     #[new]
     fn new(py: Python<'_>, spec_json: &str) -> PyResult<Prepared> {
-        guarded(py, || syncline_system::Prepared::new(spec_json))?.map(Prepared).map_err(raised)
+        guarded(py, || syncline_system::Prepared::of(read(spec_json)?))?.map(Prepared).map_err(raised)
     }
 
     /// What it would do, in JSON.
@@ -170,7 +179,7 @@ impl Prepared {
 /// Which collectives the simulation that the JSON text describes asks of whom, in JSON.
 #[pyfunction]
 fn asked(py: Python<'_>, spec_json: &str) -> PyResult<String> {
-    let asked = guarded(py, || syncline_system::asked(spec_json))?.map_err(raised)?;
+    let asked = guarded(py, || syncline_system::asked_of(&read(spec_json)?))?.map_err(raised)?;
     serde_json::to_string(&asked).map_err(|e| PyRuntimeError::new_err(e.to_string()))
 }
 

@@ -79,6 +79,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         start: StartSpec::default(),
         output: OutputSpec { window_ps: Some(100_000_000), trace_npus: vec![], trace_limit: 0, steady: false },
         memory_limit_bytes: None,
+        graphs: std::sync::Arc::default(),
     }
 }
 

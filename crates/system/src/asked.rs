@@ -35,12 +35,19 @@ pub struct Asked {
 /// # Errors
 /// [`RunError::Spec`] if the document does not describe a run.
 pub fn asked(spec_json: &str) -> Result<Vec<Asked>, RunError> {
-    let spec = Spec::read(spec_json)?;
-    let fabric = Machine::new(&spec)?.fabric();
+    asked_of(&Spec::read(spec_json)?)
+}
+
+/// [`asked`], of a description that has been read.
+///
+/// # Errors
+/// As [`asked`].
+pub fn asked_of(spec: &Spec) -> Result<Vec<Asked>, RunError> {
+    let fabric = Machine::new(spec)?.fabric();
     let npus = fabric.npus();
     let everybody: Vec<u32> = (0..npus).collect();
-    let job = job(&spec)?;
-    let families = Families::new(&spec, &job, npus)?;
+    let job = job(spec)?;
+    let families = Families::new(spec, &job, npus)?;
     let mut shapes = BTreeMap::new();
     let of_cohort = |cohort: &FamilyCohort<'_>| {
         let members = cohort.spec.groups.as_ref().map_or_else(|| vec![everybody.clone()], |g| g.members.clone());

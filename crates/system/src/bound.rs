@@ -50,7 +50,7 @@ pub struct Task {
 }
 
 /// Pairs of members that a latency bound looks at.
-const MOST_PAIRS: u64 = 1 << 24;
+const MOST_PAIRS: u64 = 1 << 16;
 /// NPUs of which all cuts are looked at.
 const ALL_CUTS: usize = 10;
 

@@ -32,8 +32,15 @@ use syncline_workload::ClassId;
 /// [`RunError::Spec`] if it does not describe one, [`RunError::Simulation`] if it fails, [`RunError::Cancelled`] if it
 /// was ended.
 pub fn run(spec_json: &str, monitor: &Arc<Monitor>) -> Result<Results, RunError> {
-    let spec = Spec::read(spec_json)?;
-    run_to_the_end(&spec, plan(&spec)?, None, monitor)
+    run_observed(&Spec::read(spec_json)?, monitor)
+}
+
+/// [`run`], of a description that has been read.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_observed(spec: &Spec, monitor: &Arc<Monitor>) -> Result<Results, RunError> {
+    run_to_the_end(spec, plan(spec)?, None, monitor)
 }
 
 /// Sets up everything that a simulation needs but its network, stops before its first event, and says what it would do.
@@ -76,7 +83,14 @@ impl Prepared {
     /// # Errors
     /// As [`check`].
     pub fn new(spec_json: &str) -> Result<Prepared, RunError> {
-        let spec = Spec::read(spec_json)?;
+        Prepared::of(Spec::read(spec_json)?)
+    }
+
+    /// [`Prepared::new`], of a description that has been read.
+    ///
+    /// # Errors
+    /// As [`check`].
+    pub fn of(spec: Spec) -> Result<Prepared, RunError> {
         let plan = plan(&spec)?;
         let preview = looked_at(&spec, &plan)?;
         build(&spec, plan.again(&spec)?, Goal::Check, &Arc::default())?;
@@ -139,8 +153,15 @@ pub fn try_out(spec: &Spec, left: &mut u64) -> Option<u64> {
 /// # Errors
 /// As [`run`].
 pub fn attempt(spec_json: &str, limits: Limits, monitor: &Arc<Monitor>) -> Result<Attempt, RunError> {
-    let spec = Spec::read(spec_json)?;
-    attempt_plan(&spec, plan(&spec)?, limits, monitor)
+    attempt_spec(&Spec::read(spec_json)?, limits, monitor)
+}
+
+/// [`attempt`], of a description that has been read.
+///
+/// # Errors
+/// As [`run`].
+pub fn attempt_spec(spec: &Spec, limits: Limits, monitor: &Arc<Monitor>) -> Result<Attempt, RunError> {
+    attempt_plan(spec, plan(spec)?, limits, monitor)
 }
 
 /// Runs a simulation that has been set up from a description, until a limit is passed.

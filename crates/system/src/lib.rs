@@ -48,14 +48,15 @@ pub mod steady;
 pub mod tables;
 pub mod timer;
 
-pub use asked::asked;
+pub use asked::{asked, asked_of};
 pub use attempt::{Attempt, Limits};
-pub use build::{Prepared, attempt, check, check_spec, run, run_spec};
+pub use build::{Prepared, attempt, attempt_spec, check, check_spec, run, run_observed, run_spec};
 pub use compute::times;
 pub use describe::{Facts, describe};
 pub use errors::RunError;
 pub use export::export;
 pub use listing::listing;
+pub use machine::KnownGraphs;
 pub use monitor::{Cancellation, Monitor};
 pub use preview::Preview;
 pub use results::{Results, Summary};

@@ -4,9 +4,34 @@ use crate::errors::RunError;
 use crate::spec::{
     BlockSpec, DimSpec, FabricSpec, GraphLinkSpec, GroupsSpec, NodeSpec, OddLinkSpec, RoutingSpec, Spec, TransitSpec,
 };
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use syncline_core::{NodeId, Ps, Rate, Refusal};
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Routing, Way};
+
+/// The graph that was built last, with the routes that have been looked for: the next run is often on the same machine, and
+/// looking for routes takes most of setting up a large one.
+#[derive(Debug, Default)]
+pub struct KnownGraphs(Mutex<Option<KnownGraph>>);
+
+#[derive(Debug)]
+struct KnownGraph {
+    fabric: FabricSpec,
+    participants: Vec<NodeId>,
+    graph: Arc<Graph>,
+}
+
+impl KnownGraphs {
+    fn find(&self, fabric: &FabricSpec, participants: &[NodeId]) -> Option<Arc<Graph>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = kept.as_ref()?;
+        (known.participants == participants && known.fabric == *fabric).then(|| known.graph.clone())
+    }
+
+    fn keep(&self, fabric: &FabricSpec, participants: Vec<NodeId>, graph: &Arc<Graph>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = Some(KnownGraph { fabric: fabric.clone(), participants, graph: graph.clone() });
+    }
+}
 
 /// The fabric of a run.
 #[derive(Clone, Debug)]
@@ -34,9 +59,14 @@ impl Machine {
             }
             FabricSpec::Graph { npus, nodes, classes, links, routing } => {
                 let participants = participants(spec.groups.as_ref(), *npus)?;
+                if let Some(known) = spec.graphs.find(&spec.fabric, &participants) {
+                    return Ok(Machine::Graph(known));
+                }
                 let graph = graph(*npus, nodes, classes, links, &participants)?;
                 let routed = graph.with_routing(self::routing(*routing));
-                Ok(Machine::Graph(Arc::new(routed.map_err(|e| Refusal::from(e).within("fabric"))?)))
+                let built = Arc::new(routed.map_err(|e| Refusal::from(e).within("fabric"))?);
+                spec.graphs.keep(&spec.fabric, participants, &built);
+                Ok(Machine::Graph(built))
             }
         }
     }

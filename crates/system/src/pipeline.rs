@@ -35,8 +35,8 @@ const PACKETS_OF_A_TRIAL: u64 = 1 << 19;
 const MESSAGES: u64 = 40_000;
 /// Slices of a trial after which another one costs what the next will.
 const SETTLED: u64 = 64;
-/// Work of all trials together, with what each sets up: a second or two.
-const WORK: u64 = 8_000_000;
+/// Work of all trials together, with what each sets up: a quarter of a second.
+const WORK: u64 = 1_000_000;
 /// Slices when no trial can tell.
 const UNTRIED: u32 = 64;
 /// In percent, how much longer than the best time the time with fewer slices may be.

@@ -13,10 +13,10 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use syncline_collective::{Kind, Plan, PlanId, Rank, Slot};
 use syncline_core::queue::SplitMix64;
-use syncline_core::{Bytes, NodeId, PortId};
+use syncline_core::{Bytes, NodeId};
 use syncline_endpoint::{Chunk, Layout};
 use syncline_network::Route;
-use syncline_topology::Fabric;
+use syncline_topology::{Fabric, all_links};
 use syncline_workload::{ClassId, FamilyId};
 
 /// NPUs that are looked at, unless they are fewer.
@@ -25,6 +25,8 @@ const SAMPLE: u32 = 32;
 const MOST_STEPS: u64 = 1 << 20;
 /// Steps of a thread that are looked at, and twice as many at most.
 const STEPS: u32 = 1 << 13;
+/// Classes of links whose load is counted. A fabric with more of them has no [`Preview::busy_ps`].
+const CLASSES: usize = 16;
 
 /// What a run will do. Counts of one NPU are those of the first that takes part; those of a run are of all simulated NPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -75,6 +77,9 @@ pub struct Preview {
     pub memory_bytes: u64,
     /// What no schedule of a single collective can beat.
     pub lower_bound_ps: u64,
+    /// For how long this schedule keeps the links of the busiest class busy, if it loads all links of the class alike: it
+    /// cannot take less time. As exact as the counts are; 0 on fabrics with many classes of links.
+    pub busy_ps: u64,
     /// Of switch offload: what is done in switches, and what is left to the NPUs.
     pub offloaded: Option<String>,
     /// Remarks for people.
@@ -100,6 +105,8 @@ struct Traffic {
     packet_hops: f64,
     flow_message_hops: f64,
     flow_byte_hops: f64,
+    /// Bytes times the links of each class that they cross.
+    class_byte_hops: [f64; CLASSES],
 }
 
 impl Traffic {
@@ -113,6 +120,9 @@ impl Traffic {
         self.packet_hops += other.packet_hops * times;
         self.flow_message_hops += other.flow_message_hops * times;
         self.flow_byte_hops += other.flow_byte_hops * times;
+        for (sum, more) in self.class_byte_hops.iter_mut().zip(other.class_byte_hops) {
+            *sum += more * times;
+        }
     }
 
     /// Some messages of so many bytes over such a way each.
@@ -121,6 +131,7 @@ impl Traffic {
         let (bytes, hops) = (messages * len as f64, f64::from(way.links));
         let (message_hops, byte_hops, packet_hops) = (messages * hops, bytes * hops, packets * hops);
         let (flow_message_hops, flow_byte_hops) = if way.is_flow { (message_hops, byte_hops) } else { (0.0, 0.0) };
+        let class_byte_hops = way.classes.map(|links| bytes * f64::from(links));
         Traffic {
             messages,
             bytes,
@@ -131,16 +142,19 @@ impl Traffic {
             packet_hops,
             flow_message_hops,
             flow_byte_hops,
+            class_byte_hops,
         }
     }
 }
 
 /// The way of a message.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Way {
     links: u32,
     /// Whether what takes it is a flow in a network of packets.
     is_flow: bool,
+    /// Links of each class on it.
+    classes: [u32; CLASSES],
 }
 
 /// The ways of a network.
@@ -158,17 +172,18 @@ impl<'a> WaysOf<'a> {
 
     /// The way of a message.
     fn way(&self, from: NodeId, route: Route) -> Way {
-        if let (Some((node, 0)), false) = (route.end(), self.flows.contains(&true)) {
-            return Way { links: self.fabric.distance(from, node), is_flow: false };
-        }
         let (mut path, mut at) = (Vec::new(), from);
         route.append(self.fabric, from, &mut path);
-        let is_of_flows = |&port: &PortId| {
-            let class = self.fabric.link(at, port).class;
+        let mut way = Way { links: path.len() as u32, is_flow: !path.is_empty(), ..Way::default() };
+        for port in path {
+            let class = usize::from(self.fabric.link(at, port).class);
+            way.is_flow &= self.flows[class];
+            if let Some(links) = way.classes.get_mut(class) {
+                *links += 1;
+            }
             at = self.fabric.next(at, port).0;
-            self.flows[usize::from(class)]
-        };
-        Way { links: path.len() as u32, is_flow: !path.is_empty() && path.iter().all(is_of_flows) }
+        }
+        way
     }
 }
 
@@ -227,7 +242,7 @@ impl Counter<'_> {
                     if step.op.receives() {
                         // What comes through a port of a neighbour or a switch that adds has taken one link.
                         let way = if folded || view.port().is_some() {
-                            Way { links: 1, is_flow: false }
+                            Way { links: 1, ..Way::default() }
                         } else {
                             self.ways.way(view.sender(&step), Route::To(npu))
                         };
@@ -341,6 +356,20 @@ impl RunPlan {
         all
     }
 
+    /// Seconds for which bytes keep the links of the busiest class busy, if all links of a class carry as many of them.
+    fn busiest_class_s(&self, byte_hops: &[f64; CLASSES]) -> f64 {
+        let mut rates = vec![0.0; self.fabric.class_names().len()];
+        if rates.len() > CLASSES {
+            return 0.0;
+        }
+        for (node, port) in all_links(&*self.fabric) {
+            let link = self.fabric.link(node, port);
+            rates[usize::from(link.class)] += link.rate.bytes_per_s() as f64;
+        }
+        let seconds = byte_hops.iter().zip(rates).filter(|(_, rate)| *rate > 0.0).map(|(bytes, rate)| bytes / rate);
+        seconds.fold(0.0, f64::max)
+    }
+
     /// Looks ahead. How much memory the run takes is found from what this counts ([`crate::run_memory`]).
     pub fn preview(&self, spec: &Spec) -> Preview {
         let layout = self.layout();
@@ -387,6 +416,7 @@ impl RunPlan {
             kernels: kernels.saturating_mul(self.fabric.npus().into()),
             memory_bytes: 0,
             lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
+            busy_ps: (self.busiest_class_s(&all.class_byte_hops) * times * 1e12) as u64, // the conversion saturates
             offloaded: self.folding.offloaded.clone(),
             warnings: self.folding.remarks.clone(),
         }

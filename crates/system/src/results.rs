@@ -148,7 +148,7 @@ syncline_core::record! {
         /// Bytes that NPUs, and switches that reduce and copy, put into the network; what endpoints forward is included, and
         /// with prices of a model of software what its protocols add.
         pub injected_bytes: u64 as Bytes,
-        /// Those of them that were delivered.
+        /// Injected bytes that were delivered.
         pub delivered_bytes: u64 as Bytes,
         /// Payload that was lost on its way.
         pub dropped_bytes: u64 as Bytes,

@@ -28,8 +28,10 @@ pub use plan::PlanSpec;
 pub(crate) use plan::refusals;
 
 use crate::errors::RunError;
+use crate::machine::KnownGraphs;
 use crate::pieces::Chunking;
 use serde::Deserialize;
+use std::sync::Arc;
 use syncline_core::{NodeId, Ps, Refusal, Resolution};
 
 /// One simulation.
@@ -75,6 +77,9 @@ pub struct Spec {
     /// Runs that would take more memory are refused.
     #[serde(default)]
     pub memory_limit_bytes: Option<u64>,
+    /// Graphs that were built before, of which this run may have one.
+    #[serde(skip)]
+    pub graphs: Arc<KnownGraphs>,
 }
 
 impl Spec {
@@ -93,6 +98,14 @@ impl Spec {
         spec.take_families()?;
         Ok(spec)
     }
+
+    /// Reads a description of a run on a graph that may be known.
+    ///
+    /// # Errors
+    /// As [`Spec::read`].
+    pub fn read_on(graphs: &Arc<KnownGraphs>, json: &str) -> Result<Spec, RunError> {
+        Ok(Spec { graphs: graphs.clone(), ..Spec::read(json)? })
+    }
 }
 
 impl Spec {
@@ -108,7 +121,7 @@ impl Spec {
 }
 
 /// NPUs, switches and links.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum FabricSpec {
     /// A product of dimensions, the first one innermost.
@@ -154,7 +167,7 @@ pub enum RoutingSpec {
 }
 
 /// A directed link of a product that is not like the others.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct OddLinkSpec {
     /// The NPU that sends through it.
@@ -173,7 +186,7 @@ pub struct OddLinkSpec {
 }
 
 /// One dimension of a product.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct DimSpec {
     /// How the NPUs along it are connected.
@@ -201,7 +214,7 @@ pub enum BlockSpec {
 }
 
 /// A node of a graph.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct NodeSpec {
     /// What people call it.
@@ -211,7 +224,7 @@ pub struct NodeSpec {
 }
 
 /// A directed link of a graph.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct GraphLinkSpec {
     /// Number of the sending node.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from syncline.api.documented import Documented
 from syncline.api.progress import Progress, watch_of
 from syncline.api.systems import Entry
 from syncline.api.tables import Table
+from syncline.clock import Clock
 from syncline.errors import InputError, command_line, did_you_mean, one_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def run(asked: Asked) -> tuple[Document, str]:
     from syncline.schema.packed import PACKED
     from syncline.software import printing
 
-    began = time.monotonic()
+    began = Clock()
     sizes = DEFAULT_SIZES if asked.sizes is None else asked.sizes
     if asked.execute:
         document, text = _executed(asked)
@@ -72,7 +72,7 @@ def run(asked: Asked) -> tuple[Document, str]:
         document = _document(model, small, asked.seed)
         document["rows"] = printing.rows(model, predictions)
         text = printing.table(model, predictions)
-    document["cost"] = results.cost(time.monotonic() - began, [])
+    document["cost"] = results.cost(began, [])
     return document, text
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from syncline.api.arguments import ARGUMENTS, FLAGS
 from syncline.api.documented import Documented
 from syncline.api.systems import Entry
 from syncline.api.tables import Table
+from syncline.clock import Clock
 from syncline.errors import InputError, command_line, did_you_mean, one_of
 from syncline.text_units import bandwidth, percent
 
@@ -74,7 +74,7 @@ def run(asked: Asked) -> tuple[Document, str]:
     if asked.algorithm is not None and asked.algorithm not in ALGORITHMS:
         message = f"this is not known{did_you_mean(asked.algorithm, ALGORITHMS)}"
         problems += command_line("--algorithm", asked.algorithm, message, one_of(ALGORITHMS)).problems
-    began = time.monotonic()
+    began = Clock()
     found = arguments.collected(problems, lambda: platform(asked.machine))
     measured = arguments.collected(problems, lambda: measurements.read_table(asked.table, kind=kind))
     start = None
@@ -103,7 +103,7 @@ def run(asked: Asked) -> tuple[Document, str]:
         document["assumptions"].append("algorithm = auto, NCCL's own choice: the table does not say")
     if asked.force:
         document["assumptions"].append(f"the GPUs of the table ({measured.about.get('gpu', 'not named')}) are as good")
-    document["cost"] = results.cost(time.monotonic() - began, [])
+    document["cost"] = results.cost(began, [])
     return document, constants.render(result)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from syncline.api.arguments import ARGUMENTS, Settings, Spelling
 from syncline.api.explaining import Subject
 from syncline.api.explanations import subject_of, watch_of
 from syncline.api.runs import Run
+from syncline.clock import Clock
 from syncline.errors import InputError, one_of
 from syncline.reasons import said, waterfall
 from syncline.reasons.seen import Seen
@@ -128,7 +128,7 @@ def diff(
     names = arguments.names(problems, "system", () if system is None else system)
     settings = replace(settings, problems=tuple(problems))
     wanted = list(_wanted(names))
-    began = time.monotonic()
+    began = Clock()
     sides = [a, b]
     first, second = (
         subject_of(
@@ -166,7 +166,7 @@ def _wanted(names: Sequence[str]) -> Iterator[tuple[str, str]]:
         yield one, other if equals else one
 
 
-def compare(first: Subject, second: Subject, names: Sequence[str], spelling: Spelling, began: float) -> Document:
+def compare(first: Subject, second: Subject, names: Sequence[str], spelling: Spelling, began: Clock) -> Document:
     """The document of `diff`. Raises [`InputError`] where nothing can be compared."""
     pairs = list(_wanted(names)) or _matched(first, second, spelling)
     for one, other in pairs:
@@ -188,7 +188,7 @@ def compare(first: Subject, second: Subject, names: Sequence[str], spelling: Spe
             "a": [name for name in first.seen if name not in [one for one, _ in pairs]],
             "b": [name for name in second.seen if name not in [other for _, other in pairs]],
         },
-        "cost": results.cost(time.monotonic() - began, [*first.results, *second.results]),
+        "cost": results.cost(began, [*first.results, *second.results]),
     }
 
 

@@ -170,12 +170,15 @@ class Work:
 
     def simulate(self, watch: Watch | None, warn: Warn) -> bool:
         """Runs what is not finished; false if interrupted, or cancelled."""
-        from syncline import engine, estimate, runner
+        from syncline import choice, engine, estimate, runner
+        from syncline.schema.load import Study
 
         if self.sweeps:
             with folders.made(self.out):
                 if not self._sweep_all(watch, warn):
                     return False
+        chosen = choice.settled(Study(self.described.figure.name, "", tuple(self.runs.values())))
+        self.runs = dict(zip(self.runs, chosen.variants, strict=True))
         each = [estimate.of(v.experiment, engine.preview(v)).time_s for v in self.runs.values()]
         long = estimate.warning_of_many("the runs of the figure", each, self.settings.threads)
         if long is not None and not (self.of_command and self.quiet):

@@ -237,10 +237,9 @@ class Collective(TypedDict, total=False):
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: str | None
     """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
-    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time, or
-    what is faster when it is tried out, and more where an iteration would have over a million; with ACE
-    64KiB, and larger where blocks would be smaller than a packet; with `packed-trees` the whole, which is cut
-    into slices.
+    neither `chunk` nor `chunks` is given, what is fastest when it is tried out with the run's own endpoint;
+    with ACE 64KiB, and larger where blocks would be smaller than a packet; with trees the whole, which they
+    cut into slices.
     """
     chunks: int | None
     """Number of chunks of each collective, instead of `chunk`; fewer where they would be smaller than `least_chunk`."""
@@ -251,9 +250,8 @@ class Collective(TypedDict, total=False):
     With 1B, they are cut into the stated number of chunks, however small those are.
     """
     inflight: int
-    """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, as many
-    as links need to be busy all the time, or what is faster when tried out. An ACE has limits of its own
-    instead.
+    """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, what is
+    fastest when it is tried out. An ACE has limits of its own instead.
     """
     inflight_per_dimension: int | None
     """The most chunks that an NPU has in any phase along a dimension, those of all its communicators together; not
@@ -1053,7 +1051,9 @@ class Variant(TypedDict, total=False):
         | AnalyticalNetwork
         | EthernetNetwork
     )
-    """The network model."""
+    """The network model. Where it is not given, a single collective and a training on GPUs of a machine are
+    simulated as flows, all else in packets.
+    """
     workload: ModelWorkload | DividedWorkload | AstraWorkload | CollectiveWorkload | GraphWorkload | JobsWorkload
     """What is run."""
     parallel: Parallel
@@ -1130,7 +1130,8 @@ class Experiment:
         slow_links: Links of a product topology that have a lower rate, or more latency, than their dimension
             says.
         npu: The NPU.
-        network: The network model.
+        network: The network model. Where it is not given, a single collective and a training on GPUs of a
+            machine are simulated as flows, all else in packets.
         workload: What is run.
         parallel: How a model with `workload.global_batch` is divided among the NPUs.
         training: The training loop; there is none with a single collective.

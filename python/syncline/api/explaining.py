@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from syncline.api import reruns, simulate
 from syncline.api.arguments import Settings, Spelling
 from syncline.api.reruns import Base, Planned
 from syncline.api.simulate import Read, Warn
+from syncline.clock import Clock
 from syncline.engine import Result
 from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError, did_you_mean, one_of
 from syncline.estimate import NOTICED_S
@@ -173,7 +173,7 @@ def of_experiment(
     Raises [`InputError`] with everything that is wrong, [`SimulationFailedError`] if a simulation fails,
     [`CancelledError`] when what may cancel it is called, and `KeyboardInterrupt`.
     """
-    looked = simulate.look(read, settings, watch)
+    looked = simulate.look(read, settings)
     chosen = _chosen([v.name for v in looked.study.variants], systems, spelling)
     variants = [variant for variant in looked.study.variants if variant.name in chosen]
     expected = {v.name: each for v, each in zip(looked.study.variants, looked.estimates(), strict=True)}
@@ -201,7 +201,7 @@ def explain(subject: Subject, *, what_if: bool, watch: Watch | None = None, warn
     """Why the systems take as long as they do; with `what_if`, what would help, from reruns. On an interrupt what is
     known by then is returned.
     """
-    began = time.monotonic()
+    began = Clock()
     if lacking := [name for name, seen in subject.seen.items() if not seen.has_path]:
         message = "there is no record of what any NPU did, without which shares of the time are not known"
         accepted = "a larger --memory-limit, or fewer iterations, so that a record has room"
@@ -231,7 +231,7 @@ def explain(subject: Subject, *, what_if: bool, watch: Watch | None = None, warn
         "name": subject.name,
         "what_if": what_if,
         "systems": systems,
-        "cost": results.cost(time.monotonic() - began, ran),
+        "cost": results.cost(began, ran),
     }
     return Explained(subject, reasons, document, is_complete)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,14 +13,13 @@ from syncline import outputs
 from syncline.api import arguments, display, files, single
 from syncline.api.arguments import ARGUMENTS, FLAGS, Settings, Spelling
 from syncline.api.documented import Documented
-from syncline.api.progress import Progress, watch_of
+from syncline.clock import Clock
 from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from syncline.api.files import AnyPath
     from syncline.cancelling import Cancellation
     from syncline.results import Document
-    from syncline.runner import Watch
     from syncline.schema.load import Variant
 
 FORMATS: Final = ("plan", "msccl-xml", "mscclpp-json")
@@ -196,7 +194,6 @@ def export(
     seed: int = 0,
     out: AnyPath | None = None,
     memory_limit: str | int | None = None,
-    progress: Progress = None,
     cancel: Cancellation | None = None,
 ) -> Export:
     """Writes an algorithm down, as a plan, as MSCCL XML or as an execution plan of MSCCL++.
@@ -244,7 +241,7 @@ def export(
     )
     path = None if given is None else Path(given)
     with arguments.spelled(ARGUMENTS):
-        return Export(write(described, asked, settings, path, watch=watch_of(progress)), format)
+        return Export(write(described, asked, settings, path), format)
 
 
 def _not_counts(ranks: object, instances: object) -> list[Problem]:
@@ -259,13 +256,11 @@ def _not_counts(ranks: object, instances: object) -> list[Problem]:
     return found
 
 
-def write(
-    described: single.Single, asked: Asked, settings: Settings, out: Path | None, *, watch: Watch | None = None
-) -> Exported:
+def write(described: single.Single, asked: Asked, settings: Settings, out: Path | None) -> Exported:
     """Writes down the algorithm of a single collective, into a file if `out` is given, for programs and for the command
     line. Raises [`InputError`] with everything that is wrong.
     """
-    began = time.monotonic()
+    began = Clock()
     named = (described.topology, described.machine, described.topology_file)
     fabric = next((of for of in named if of is not None), None)
     asked_for = {"size": asked.size, "topology": described.topology, "endpoint": described.endpoint}
@@ -287,7 +282,8 @@ def write(
     warnings = list(study.warnings)
     if asked.algorithm == "ring-unidirectional" and not as_schedule:
         warnings.append(ONE_WAY)
-    variant, assumed = _sliced(choice.settled(study, watch).variants[0], asked)
+    study = replace(study, variants=tuple(_whole(variant) for variant in study.variants))
+    variant, assumed = _sliced(choice.settled(study).variants[0], asked)
     form: Any = written(variant, instances=(asked.instances or 1) if as_schedule else None, spelling=described.spelling)
     form["name"] = _name(variant)[:MOST_LETTERS]
     if asked.format == MSCCL and form.get("threads") is None:
@@ -335,6 +331,17 @@ def _name(variant: Variant) -> str:
     return f"{algorithm} {kind} {'x'.join(str(size) for size in shape)}"
 
 
+def _whole(variant: Variant) -> Variant:
+    """The variant as one chunk, unless it states how it is cut: a plan is carried out once for all of the data."""
+    from syncline import in_flight
+
+    collective = variant.experiment.collective
+    if in_flight.left_open(collective) is None:
+        return variant
+    whole = collective.model_copy(update={"chunks": 1})
+    return replace(variant, experiment=variant.experiment.model_copy(update={"collective": whole}))
+
+
 def _sliced(variant: Variant, asked: Asked) -> tuple[Variant, list[str]]:
     """The variant with the number of slices that its plan has, and what was assumed. Raises [`InputError`] where
     neither that nor a size is given.
@@ -368,7 +375,7 @@ def _document(
     assumed: list[str],
     out: Path | None,
     what: dict[str, Any],
-    began: float,
+    began: Clock,
 ) -> Document:
     from syncline import results
     from syncline.schema.workloads import ROOTED, kinds_of
@@ -389,5 +396,5 @@ def _document(
         **results.algorithm(variant),
         "file": None if out is None else str(out),
         **what,
-        "cost": results.cost(time.monotonic() - began, []),
+        "cost": results.cost(began, []),
     }

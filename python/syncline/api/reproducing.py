@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from syncline.api import arguments, display, files, tables
 from syncline.api.arguments import ARGUMENTS
 from syncline.api.documented import Documented
 from syncline.api.progress import Progress, warn_of, watch_of
+from syncline.clock import Clock
 from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def run(
     from syncline.reproduction.kept import Kept
     from syncline.reproduction.runs import Runs, estimated
 
-    began = time.monotonic()
+    began = Clock()
     cancelling.check(cancel)
     kept = None if keep is None else Kept(keep)
     if kept is not None:
@@ -292,5 +292,5 @@ def run(
         ]
     if not asked.names:
         document["confirmed_unfolded"] = [comparison.as_document() for comparison in comparisons]
-    document["cost"] = results.cost(time.monotonic() - began, [*runs.finished(), *confirming.finished()])
+    document["cost"] = results.cost(began, [*runs.finished(), *confirming.finished()])
     return Reproduced(asked, findings, found, comparisons, confirm.differences(comparisons), document)

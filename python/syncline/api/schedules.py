@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS, FLAGS, Spelling
+from syncline.clock import Clock
 from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def look(plan: Path, root: int | None, buffering: object, spelling: Spelling = F
     from syncline import results
     from syncline.schedules import load, verification
 
-    began = time.monotonic()
+    began = Clock()
     loaded = load.load(plan)
     if loaded.one_sided is not None and buffering not in (None, verification.ONE_SIDED):
         message = "what a plan of MSCCL++ puts into the memory of others waits for no room"
@@ -128,7 +128,7 @@ def look(plan: Path, root: int | None, buffering: object, spelling: Spelling = F
         raise InputError(arguments.respelled(problem, spelling) for problem in error.problems) from None
     is_default = buffering is None and loaded.one_sided is None
     document = _document(loaded, verdict, default=is_default)
-    document["cost"] = results.cost(time.monotonic() - began, []) | {"events": _steps(verdict)}
+    document["cost"] = results.cost(began, []) | {"events": _steps(verdict)}
     needs_room = is_default and not verdict.verified and not verdict.errors
     right = needs_room and verification.verify(loaded, root, {"slots": MSCCL_SLOTS}).verified
     return Verified(loaded, verdict, document, right)

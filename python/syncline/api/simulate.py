@@ -6,13 +6,13 @@ to be known before something begins (`warn`).
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 
 from syncline import cancelling, choice, comparison, completing, engine, estimate, ideal_bound, memory, results, runner
 from syncline.api.arguments import Settings
+from syncline.clock import Clock
 from syncline.engine import Prepared
 from syncline.errors import NotWrittenError
 from syncline.estimate import Estimate
@@ -71,11 +71,11 @@ class Finished:
     """What could not be written of it, if anything."""
 
 
-def look(read: Read, settings: Settings, watch: Watch | None = None) -> Looked:
+def look(read: Read, settings: Settings) -> Looked:
     """A study that can be run. Raises [`InputError`] with everything that is wrong with it."""
     loaded = settings.loaded(read)
     cancelling.check(settings.cancel)
-    study = choice.settled(loaded, watch)
+    study = choice.settled(loaded)
     looks: list[tuple[Preview, Prepared | None]]
     if len(study.variants) == 1:
         looks = [engine.prepare(study.variants[0], steady=True)]
@@ -94,9 +94,9 @@ def _with_warnings(study: Study) -> Study:
     return replace(study, warnings=(*study.warnings, *slow, *more))
 
 
-def check(read: Read, settings: Settings, watch: Watch | None = None) -> Checked:
+def check(read: Read, settings: Settings) -> Checked:
     """What running a study will take. Raises [`InputError`] with everything that is wrong with it."""
-    looked = look(read, settings, watch)
+    looked = look(read, settings)
     study = _with_warnings(looked.study)
     named = [(variant, preview) for variant, (preview, _) in zip(study.variants, looked.looks, strict=True)]
     estimates = [(v.name, each) for v, each in zip(study.variants, looked.estimates(), strict=True)]
@@ -122,7 +122,8 @@ def run(
     Raises [`InputError`] with everything that is wrong with the study, its directory included. A simulation that fails
     is among the outcomes, and so are those that cannot be written, of which the first error is kept.
     """
-    looked = look(read, settings, watch)
+    began = Clock()
+    looked = look(read, settings)
     directory = None if to is None else to(looked.study)
     if directory is not None:
         directory.check()
@@ -136,7 +137,6 @@ def run(
         if text is not None and warn is not None:
             warn(text)
     threads = memory.at_once(settings.threads, (each.memory_bytes for each in expected), settings.memory_limit)
-    began = time.monotonic()
     prepared = [kept for _, kept in looked.looks]
     saver = _Saver(directory)
     outcomes = runner.run_all(
@@ -148,7 +148,7 @@ def run(
         watch=watch,
         expected=[each.events for each in expected],
     )
-    document = _document(study, outcomes, settings.seed, time.monotonic() - began)
+    document = _document(study, outcomes, settings.seed, began)
     if (outcomes.refused or outcomes.interrupted) and not outcomes.results:
         directory = None
     else:
@@ -185,7 +185,7 @@ class _Saver:
             self.unwritten = self.unwritten or error
 
 
-def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -> Document:
+def _document(study: Study, outcomes: Outcomes, seed: int, began: Clock) -> Document:
     complete = len(outcomes.results) == len(study.variants)
     warnings = list(study.warnings)
     for variant, result in outcomes.results:
@@ -200,5 +200,5 @@ def _document(study: Study, outcomes: Outcomes, seed: int, wall_time_s: float) -
     comparison.compare(document, [variant.name for variant in study.variants], study.baseline)
     document["warnings"] += ideal_bound.warnings(document, study.variants)
     document["failed"] = [{"name": name, "message": message} for name, message in outcomes.failures]
-    document["cost"] = results.cost(wall_time_s, [result for _, result in outcomes.results])
+    document["cost"] = results.cost(began, [result for _, result in outcomes.results])
     return document

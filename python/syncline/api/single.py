@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline.api import arguments
 from syncline.api.arguments import FLAGS, Settings, Spelling
+from syncline.clock import Clock
 from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from syncline.schema.load import Study, Variant
     from syncline.schema.merge import Override
 
-DEFAULT_BACKEND = "analytical"
+DEFAULT_BACKEND = "flow"
 DEFAULT_ENDPOINT = "ideal"
 MOST_DIGITS = 20
 FABRICS = '--topology "Torus(4,8,4)", --machine dgx-a100 or --topology-file FILE'
@@ -195,17 +195,18 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
     """
     from syncline import cancelling, choice, completing, engine, estimate, results, runner
 
+    began = Clock()
     study, assumed = load(asked, settings)
     _refuse_captures(study.variants[0], asked.spelling)
-    began = time.monotonic()
     cancelling.check(settings.cancel)
-    study = choice.settled(study, watch)
+    study = choice.settled(study)
     variant = study.variants[0]
-    expected = estimate.of_variant(variant, engine.preview(variant, suggest=True))
+    preview, prepared = engine.prepare(variant)
+    expected = estimate.of_variant(variant, preview)
     warning = estimate.warning(asked.kind, expected)
     if warning is not None and warn is not None:
         warn(warning)
-    outcomes = runner.run_all(study.variants, 1, watch=watch, expected=[expected.events])
+    outcomes = runner.run_all(study.variants, 1, prepared=[prepared], watch=watch, expected=[expected.events])
     outcomes.raise_if_refused()
     if not outcomes.results:
         return Finished(variant, outcomes, None)
@@ -215,7 +216,7 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
     document = results.document([variant], seed=settings.seed, status="complete", warnings=warnings, seen=seen)
     document["assumptions"] = assumed + document["assumptions"]
     document |= results.collective_fields(variant, result)
-    document["cost"] = results.cost(time.monotonic() - began, [result])
+    document["cost"] = results.cost(began, [result])
     return Finished(variant, outcomes, document)
 
 
@@ -272,19 +273,11 @@ def _tree(asked: Single) -> tuple[Mapping, dict[tuple[str, str], str]]:
         "inflight": asked.inflight,
     }
     cut: dict[str, Node] = {key: flag(key, value) for key, value in given.items() if value is not None}
-    said = {*cut, *(["chunks"] if asked.chunk is not None else []), *(["algorithm"] if asked.plan is not None else [])}
-    if asked.algorithm == "ring-unidirectional":
-        said.add("lanes")
     name, backend = asked.endpoint or DEFAULT_ENDPOINT, asked.backend or DEFAULT_BACKEND
     if asked.backend is None:
         filled_in["network", "backend"] = "default of `collective`"
     if asked.endpoint is None:
         filled_in["endpoint", "kind"] = "default of `collective`"
-    for key, value in profiles.collective(name, asked.kind).items():
-        if key not in said:
-            cut[key] = flag("algorithm" if key == "algorithm" else "endpoint", value)
-            if value != "auto":  # what it came to stand for is listed instead
-                filled_in["collective", key] = "default of `collective` with this endpoint"
     endpoint = arguments.named_endpoint(name)
     for key, value in endpoint.items():
         if key != "kind" and value != "auto":  # what that came to stand for is listed instead

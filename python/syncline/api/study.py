@@ -162,7 +162,6 @@ def check(
     padding: str | None = None,
     fold: str | None = None,
     memory_limit: str | int | None = None,
-    progress: Progress = None,
     cancel: Cancellation | None = None,
 ) -> Check:
     """Validates an experiment as the engine will see it, and estimates what running it takes.
@@ -180,7 +179,7 @@ def check(
         "fold": fold,
     }
     settings = arguments.of_program(changes=set, seed=seed, memory_limit=memory_limit, forced=forced, cancel=cancel)
-    return Check(simulate.check(reader(source), settings, watch_of(progress)))
+    return Check(simulate.check(reader(source), settings))
 
 
 @arguments.plain_arguments

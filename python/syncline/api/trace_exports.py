@@ -5,7 +5,6 @@ as a timeline for viewers.
 from __future__ import annotations
 
 import json as json_text
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,7 +14,7 @@ from syncline import inputs
 from syncline.api import arguments, display, files, study, timelines
 from syncline.api.arguments import ARGUMENTS, Listed, Settings
 from syncline.api.documented import Documented
-from syncline.api.progress import Progress, watch_of
+from syncline.clock import Clock
 from syncline.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from syncline.errors import Problem
     from syncline.importers.overlay import Overlaid
     from syncline.results import Document
-    from syncline.runner import Watch
     from syncline.schema.experiment import Experiment
     from syncline.schema.load import Variant
 
@@ -127,7 +125,6 @@ def export_trace(
     set: Mapping[str, object] | None = None,
     seed: int = 0,
     memory_limit: str | int | None = None,
-    progress: Progress = None,
     cancel: Cancellation | None = None,
 ) -> ExportedTrace:
     """Writes what NPUs do in an experiment as traces that other programs read.
@@ -152,7 +149,7 @@ def export_trace(
         raise InputError(problems)
     asked = Asked(format, variant, listed, profiles)
     with arguments.spelled(RENAMED):
-        return ExportedTrace(write(study.reader(source), asked, settings, Path(place), watch=watch_of(progress)))
+        return ExportedTrace(write(study.reader(source), asked, settings, Path(place)))
 
 
 def _paths(overlay: object, problems: list[Problem]) -> tuple[str, ...]:
@@ -167,14 +164,14 @@ def _paths(overlay: object, problems: list[Problem]) -> tuple[str, ...]:
 
 
 @inputs.remembered()
-def write(read: Read, asked: Asked, settings: Settings, out: Path | None, *, watch: Watch | None = None) -> Exported:
+def write(read: Read, asked: Asked, settings: Settings, out: Path | None) -> Exported:
     """Writes traces of an experiment into a folder or a file, by default named like the variant, for programs and for
     the command line. Raises [`InputError`] with everything that is wrong.
     """
-    began = time.monotonic()
+    began = Clock()
     format_ = _format_of(out, asked.overlay) if asked.format is None else asked.format
     settings = replace(settings, problems=(*settings.problems, *_problems(asked, format_)))
-    chosen = _variant(read, asked.variant, settings, watch)
+    chosen = _variant(read, asked.variant, settings)
     name = "".join(c if c.isalnum() or c in "_-+" else "-" for c in chosen.name)
     if format_ in timelines.FORMATS:
         suffix = timelines.suffix(format_, out)
@@ -229,7 +226,7 @@ def _format_of(out: Path | None, overlay: Sequence[str]) -> str:
     return "perfetto" if suffix in traces.PERFETTO else "chrome"
 
 
-def _variant(read: Read, name: str | None, settings: Settings, watch: Watch | None) -> Variant:
+def _variant(read: Read, name: str | None, settings: Settings) -> Variant:
     """The variant that is exported, with its algorithm chosen."""
     from syncline import cancelling, choice
     from syncline.errors import command_line, one_of
@@ -241,7 +238,7 @@ def _variant(read: Read, name: str | None, settings: Settings, watch: Watch | No
     if name is not None and name not in names:
         raise command_line("--variant", name, "there is no such variant", one_of(names))
     cancelling.check(settings.cancel)
-    return next(of for of in choice.settled(study, watch).variants if name is None or of.name == name)
+    return next(of for of in choice.settled(study).variants if name is None or of.name == name)
 
 
 def _traced(variant: Variant, npus: str | None) -> list[int]:
@@ -355,7 +352,7 @@ def _document(
     folder: Path,
     files: list[str],
     warnings: list[str],
-    began: float,
+    began: Clock,
     more: Mapping[str, Any] = {},
 ) -> Document:
     from syncline import results
@@ -373,5 +370,5 @@ def _document(
         "folder": str(folder),
         "files": files,
         **more,
-        "cost": results.cost(time.monotonic() - began, []),
+        "cost": results.cost(began, []),
     }

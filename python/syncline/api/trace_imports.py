@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from syncline import inputs
 from syncline.api import arguments, display, files
 from syncline.api.arguments import ARGUMENTS
 from syncline.api.documented import Documented
+from syncline.clock import Clock
 from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ def write(asked: Asked, out: Path | None) -> Written:
     """Imports files, and writes graph and experiment, by default into a folder named like them, for programs and for
     the command line. Raises [`InputError`] with everything that is wrong.
     """
-    began = time.monotonic()
+    began = Clock()
     wanted = asked.wanted()
 
     from syncline.api import trace_replays
@@ -315,7 +315,7 @@ def _imported(format_: str, files: list[str], asked: Wanted) -> Imported:
     return kineto.imported(files, asked)
 
 
-def _document(imported: Imported, replays: Sequence[Replay], written: dict[str, str], began: float) -> Document:
+def _document(imported: Imported, replays: Sequence[Replay], written: dict[str, str], began: Clock) -> Document:
     from syncline import results
     from syncline.api import trace_replays
 
@@ -332,5 +332,5 @@ def _document(imported: Imported, replays: Sequence[Replay], written: dict[str, 
         **imported.facts,
         "record": trace_replays.document(replays),
         "differences": [{"what": d.what, "there": d.there, "here": d.here} for d in imported.differences],
-        "cost": results.cost(time.monotonic() - began, []),
+        "cost": results.cost(began, []),
     }

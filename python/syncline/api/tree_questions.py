@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 from syncline.api import arguments, files, hybrid_trees, machines, single, tree_comparison
 from syncline.api.tree_comparison import UNOBSERVED, Case, Goals, Observed
+from syncline.clock import Clock
 from syncline.errors import InputError, Problem, command_line
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Read:
     compare: bool
     hybrid: hybrid_trees.Given | None
     """What is said of hybrid links, if trees may use them."""
-    began: float
+    began: Clock
     """When this began, for what it took."""
 
 
@@ -78,7 +78,7 @@ def read(asked: Asked) -> Read:
     """What is asked for. Raises [`InputError`] with everything that is wrong."""
     from syncline.treegen import packing, question
 
-    began = time.monotonic()
+    began = Clock()
     graph = graph_of(asked.machine, asked.topology_file)
     gpus = machines.allocated(graph, asked.gpus)
     kind, objective, links, size, share, problems = checked(
@@ -170,7 +170,7 @@ def document(read: Read, found: Found | Hybrid, observed: Observed = UNOBSERVED)
         made = hybrid_trees.document(read.graph, read.gpus, found)
         if read.compare:
             tree_comparison.add(made, tree_comparison.of_hybrid(read.case, read.graph, found, observed), read.case)
-    made["cost"] = results.cost(time.monotonic() - read.began, [])
+    made["cost"] = results.cost(read.began, [])
     return made
 
 

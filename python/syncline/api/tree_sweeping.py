@@ -315,7 +315,7 @@ def _document(wanted: Wanted, table: Table) -> dict[str, Any]:
             *wanted.read.graph.warnings,
             *(tree_comparison.warnings([], fidelity["backend"]) if table.compared else []),
         ],
-        "cost": results.cost(time.monotonic() - wanted.read.began, []),
+        "cost": results.cost(wanted.read.began, []),
     }
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from syncline.cli import options
+from syncline.clock import Clock
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -53,7 +53,7 @@ def diff(
     from syncline.api.arguments import FLAGS
     from syncline.cli import explain
 
-    began = time.monotonic()
+    began = Clock()
     watch = progress_display.shown(quiet=quiet)
     problems = options.common_problems(threads=threads, seed=seed)
     settings = options.settings(set_, (), problems, seed=seed, threads=threads)

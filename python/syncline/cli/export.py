@@ -86,7 +86,6 @@ def export(
     An execution plan of MSCCL++ (protocol Simple, memory channels) does the same steps one-sided: it puts, signals and
     waits. Thread blocks have as many peers as their thread, and long threads become several thread blocks.
     """
-    from syncline import progress_display
     from syncline.api import exporting
 
     flags = single.Flags(
@@ -105,7 +104,7 @@ def export(
     )
     settings = options.settings(set_, (), options.common_problems(seed=seed), seed=seed)
     asked = exporting.Asked(algorithm, ranks, size, format_, instances)
-    exported = exporting.write(flags, asked, settings, out, watch=progress_display.shown(quiet=False))
+    exported = exporting.write(flags, asked, settings, out)
     document, variant = exported.document, exported.variant
     if json:
         from syncline import results

@@ -79,14 +79,11 @@ def export_trace(
     timeline as PyTorch's profiler would, for Holistic Trace Analysis. chrome and perfetto write it for viewers, with
     the messages and the links of NPUs.
     """
-    from syncline import progress_display
     from syncline.api import sources, timelines, trace_exports
 
     settings = options.settings(set_, (), options.common_problems(seed=seed), seed=seed)
     asked = trace_exports.Asked(format_, variant, npus, tuple(overlay or ()))
-    exported = trace_exports.write(
-        partial(sources.read_file, experiment), asked, settings, out, watch=progress_display.shown(quiet=False)
-    )
+    exported = trace_exports.write(partial(sources.read_file, experiment), asked, settings, out)
     if json:
         from syncline import results
 

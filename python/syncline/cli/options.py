@@ -15,7 +15,6 @@ from syncline.errors import InputError, Problem
 
 if TYPE_CHECKING:
     from syncline.document import Plain
-    from syncline.schema.load import Study
     from syncline.schema.merge import Override
 
 T = TypeVar("T")
@@ -194,13 +193,6 @@ def warn(warning: str | None, *, quiet: bool) -> None:
     """Says what there is to be warned of before something begins."""
     if warning is not None and not quiet:
         print(f"warning: {warning}", file=sys.stderr, flush=True)
-
-
-def settled(study: Study, *, quiet: bool = False) -> Study:
-    """The study with algorithms chosen where that was left open."""
-    from syncline import choice, progress_display
-
-    return choice.settled(study, progress_display.shown(quiet=quiet))
 
 
 def forced(

@@ -180,12 +180,10 @@ def check(
     )
     settings = options.settings(set_, forced, problems, seed=seed)
 
-    from syncline import progress_display, results
+    from syncline import results
     from syncline.api import simulate, sources
 
-    checked = simulate.check(
-        lambda *changes: sources.read_file(experiment, *changes), settings, progress_display.shown()
-    )
+    checked = simulate.check(lambda *changes: sources.read_file(experiment, *changes), settings)
     output.write(out, "check", checked.document)
     if json:
         print(results.dumps(checked.document))

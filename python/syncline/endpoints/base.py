@@ -50,10 +50,10 @@ class EndpointSection(ModelSection):
     PART: ClassVar = "endpoint"
     PROFILE: ClassVar[Mapping[str, Plain]] = {}
     """Its parameters in the ACE paper, for commands that name an endpoint and nothing else."""
-    COLLECTIVE: ClassVar[Mapping[str, Plain]] = {}
-    """How these commands compose and cut a single collective."""
+    COLLECTIVE: ClassVar[Mapping[str, Any]] = {}
+    """What `collective` is with it for a single collective, where nothing is stated."""
     IN_EXPERIMENTS: ClassVar[Mapping[str, Any]] = {}
-    """What `collective` is with it where an experiment does not say so."""
+    """What `collective` is with it in any experiment, where nothing is stated."""
 
     crosses_bus: ClassVar[bool] = True
     """Whether data crosses the bus between NPU and network."""
@@ -70,6 +70,14 @@ class EndpointSection(ModelSection):
     def has_usual_chunks(self) -> bool:
         """Whether the fabric decides on chunks of which nothing is said (`in_flight`)."""
         return not (self.has_own_window or self.adds_in_switches or self.is_priced)
+
+    @classmethod
+    def usual_collective(cls, kind: str) -> dict[str, Any]:
+        """What `collective` is with it for a single collective of a kind. An all-to-all is direct in the ACE paper
+        (section V).
+        """
+        found = dict(cls.COLLECTIVE)
+        return found | {"algorithm": "direct"} if kind == "all-to-all" and found.get("algorithm") != "auto" else found
 
     @property
     def chosen_transit(self) -> Transit | None:

@@ -35,7 +35,7 @@ class IdealEndpoint(EndpointSection):
     groups), else `network`."""
 
     ENGINE_NAMES: ClassVar = {"step_latency_ps": "step_latency", "injection_latency_ps": "injection_latency"}
-    COLLECTIVE: ClassVar = {"algorithm": "auto", "chunks": 1, "lanes": "split"}  # not cut, and over all lanes at once
+    COLLECTIVE: ClassVar = {"algorithm": "auto", "lanes": "split"}
     crosses_bus: ClassVar = False
 
     @property

@@ -65,7 +65,7 @@ class StreamsEndpoint(EndpointSection):
         "peer_access_latency_ps": "peer_access_latency",
         "delay_per_mille": "delay",
     }
-    COLLECTIVE: ClassVar = {"algorithm": "auto", "chunks": 1, "lanes": "split"}  # cut into slices or loops, if at all
+    COLLECTIVE: ClassVar = {"algorithm": "auto", "lanes": "split"}
     crosses_bus: ClassVar = False
 
     @property

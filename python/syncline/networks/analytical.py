@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from syncline.networks.base import NetworkSection
+from syncline.networks.flow import FlowNetwork
 
 
 class AnalyticalNetwork(NetworkSection):
@@ -20,6 +21,10 @@ class AnalyticalNetwork(NetworkSection):
     def has_contention(self) -> bool:
         """Links carry whatever they are asked to."""
         return False
+
+    def comparable(self) -> tuple[NetworkSection, ...]:
+        """Flows in its place."""
+        return (self.on(FlowNetwork()),)
 
     def recommendation(self, time_s: float) -> str:
         """How long it takes does not matter: nothing is cheaper."""

@@ -33,6 +33,8 @@ class NetworkSection(ModelSection):
     PART: ClassVar = "network"
     PER_MESSAGE: ClassVar[float]
     """Events of a message, fitted to random runs (`estimate.py`)."""
+    IN_COLLECTIVES: ClassVar[Mapping[str, Any]] = {}
+    """What `collective` is with it for a single collective, where nothing is stated."""
     EVENTS_PER_S: ClassVar[int]
     """Events that a second of wall time is enough for, fitted likewise."""
 
@@ -71,9 +73,10 @@ class NetworkSection(ModelSection):
         """Whether input buffers are so small that only a rule against deadlock would refuse them."""
         return False
 
-    def cheaper(self) -> tuple[NetworkSection, ...]:
-        """Cheaper backends with similar results, the most costly first."""
-        return ()
+    def comparable(self) -> tuple[NetworkSection, ...]:
+        """Backends on which algorithms are compared, which count contention: this one where it does, then cheaper
+        ones with similar results."""
+        return (self,)
 
     def on(self, backend: NetworkSection) -> NetworkSection:
         """Another backend, with what all backends have in common as it is here."""

@@ -11,7 +11,6 @@ from pydantic import BeforeValidator, Field, PlainSerializer
 from syncline import quantities
 from syncline.fabric import graph, hardware
 from syncline.networks import background, captures
-from syncline.networks.analytical import AnalyticalNetwork
 from syncline.networks.background import Traffic
 from syncline.networks.base import NetworkSection
 from syncline.networks.captures import NamedPort
@@ -215,6 +214,7 @@ class EthernetNetwork(NetworkSection):
         "captured": "capture",
         "flow_classes": "inside",
     }
+    IN_COLLECTIVES: ClassVar = {"chunks": 1}  # windows and losses decide, of which trials with flows know nothing
     PER_MESSAGE: ClassVar = 3.0
     EVENTS_PER_S: ClassVar = 6_000_000
 
@@ -277,9 +277,9 @@ class EthernetNetwork(NetworkSection):
         """What a switch marks at random, say, differs from one NPU to the other."""
         return True
 
-    def cheaper(self) -> tuple[NetworkSection, ...]:
-        """Flows, and the analytical one."""
-        return (self.on(FlowNetwork()), self.on(AnalyticalNetwork()))
+    def comparable(self) -> tuple[NetworkSection, ...]:
+        """This one, and flows."""
+        return (self, self.on(FlowNetwork()))
 
     def violations(self) -> Iterator[Violation]:
         """Frames fit buffers, and marking is described completely."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from syncline.networks.analytical import AnalyticalNetwork
 from syncline.networks.base import NetworkSection
 
 
@@ -21,7 +20,3 @@ class FlowNetwork(NetworkSection):
     def has_dear_shares(self) -> bool:
         """Many flows that cross each other's links change each other's rates."""
         return True
-
-    def cheaper(self) -> tuple[NetworkSection, ...]:
-        """The analytical one."""
-        return (self.on(AnalyticalNetwork()),)

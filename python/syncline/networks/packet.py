@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from pydantic import BeforeValidator, PlainSerializer
 
 from syncline import quantities
-from syncline.networks.analytical import AnalyticalNetwork
 from syncline.networks.base import NetworkSection
 from syncline.networks.flow import FlowNetwork
 from syncline.quantities import SIZE
@@ -76,9 +75,9 @@ class PacketNetwork(NetworkSection):
         """Whether a buffer holds a single packet."""
         return self.buffer is not None and self.buffer < 2 * self.packet
 
-    def cheaper(self) -> tuple[NetworkSection, ...]:
-        """Flows, and the analytical one."""
-        return (self.on(FlowNetwork()), self.on(AnalyticalNetwork()))
+    def comparable(self) -> tuple[NetworkSection, ...]:
+        """This one, by trains, which take as long as packets that are looked at one by one; and flows."""
+        return (self.model_copy(update={"mode": "trains"}), self.on(FlowNetwork()))
 
     def violations(self) -> Iterator[Violation]:
         """A buffer holds whole packets, and as many as the rule against deadlock needs."""

@@ -127,16 +127,18 @@ def congestion(study: Study) -> Figure | None:
 
 
 def distribution(values: Sequence[float | None], counts: Sequence[float | None]) -> tuple[list[float], list[float]]:
-    """Where a cumulative distribution steps, and to how much, in at most some hundred points."""
+    """Where a cumulative distribution steps, and to how much, in at most some hundred points; it begins at nothing, so
+    that equal values are a line too.
+    """
     known = [(x, n) for x, n in zip(values, counts, strict=True) if x is not None and n]
     total = sum(n for _, n in known)
-    xs: list[float] = []
-    ys: list[float] = []
+    xs: list[float] = [x for x, _ in known[:1]]
+    ys: list[float] = [0.0 for _ in known[:1]]
     below = 0.0
     for i, (x, n) in enumerate(known):
         below += n
         share = below / total
-        if not ys or share - ys[-1] >= 1 / CDF_POINTS or i == len(known) - 1:
+        if len(ys) == 1 or share - ys[-1] >= 1 / CDF_POINTS or i == len(known) - 1:
             xs.append(x)
             ys.append(share)
     return xs, ys

@@ -110,7 +110,7 @@ class Runs:
             name = " ".join([run.study, run.variant, *run.settings, *self._changes])
             raise SimulationFailedError(f"{name}: {error}") from None
         tables = {name: table for name, table in result.tables.items() if name in READ}
-        result = Result(result.summary, tables, result.cpu_time_s)
+        result = Result(result.summary, tables)
         if self.kept is not None:
             self.kept.add(key, result)
         return result

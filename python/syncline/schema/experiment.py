@@ -182,9 +182,8 @@ class Collective(Section):
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: Size | None = None
     """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
-    neither `chunk` nor `chunks` is given, 64KiB or as much more as links need to be busy all the time, or what is
-    faster when it is tried out, and more where an iteration would have over a million; with ACE 64KiB, and larger where
-    blocks would be smaller than a packet; with `packed-trees` the whole, which is cut into slices."""
+    neither `chunk` nor `chunks` is given, what is fastest when it is tried out with the run's own endpoint; with ACE
+    64KiB, and larger where blocks would be smaller than a packet; with trees the whole, which they cut into slices."""
     chunks: Count | None = None
     """Number of chunks of each collective, instead of `chunk`; fewer where they would be smaller than `least_chunk`."""
     chunks_of: Annotated[dict[Kind, Count], collective_names.EACH_ONCE] = Field(default={})
@@ -193,8 +192,8 @@ class Collective(Section):
     """The least size of a chunk where `chunks` or `chunks_of` states a number: small collectives have fewer chunks.
     With 1B, they are cut into the stated number of chunks, however small those are."""
     inflight: Annotated[int, Field(ge=1, le=65_536)] = in_flight.IN_FLIGHT
-    """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, as many
-    as links need to be busy all the time, or what is faster when tried out. An ACE has limits of its own instead."""
+    """The most chunks that an NPU has in flight. Where neither this nor a size or number of chunks is given, what is
+    fastest when it is tried out. An ACE has limits of its own instead."""
     inflight_per_dimension: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """The most chunks that an NPU has in any phase along a dimension, those of all its communicators together; not
     limited if it is left out. With 1, chunks go through each phase one after the other, in the order in which they
@@ -209,6 +208,8 @@ class Collective(Section):
         missing = {name: value for name, value in usual.items() if name not in stated}
         if "chunk" in stated:
             missing.pop("chunks", None)
+        if "per_dimension" in stated:
+            missing.pop("algorithm", None)
         found = self.model_copy(update=missing)
         object.__setattr__(found, "__pydantic_fields_set__", set(stated))
         return found
@@ -411,7 +412,8 @@ class Experiment(Section):
     npu: Npu = Npu()
     """The NPU."""
     network: Network = networks.USUAL
-    """The network model."""
+    """The network model. Where it is not given, a single collective and a training on GPUs of a machine are simulated
+    as flows, all else in packets."""
     workload: Workload
     """What is run."""
     parallel: Parallel = Parallel()
@@ -434,11 +436,26 @@ class Experiment(Section):
     def _complete(self) -> Self:
         for section, value in completed(self.topology.gpu, self.npu, self.workload, self.endpoint).items():
             object.__setattr__(self, section, value)
-        if own := self.endpoint.IN_EXPERIMENTS:
+        own = dict(self.endpoint.IN_EXPERIMENTS)
+        if isinstance(self.workload, CollectiveWorkload):
+            own |= self.endpoint.usual_collective(self.workload.collective) | dict(self.network.IN_COLLECTIVES)
+            if self.plan_of(self.workload.collective) is not None:
+                own |= {"chunks": 1}  # a plan says itself how data is cut
+        if own:
             object.__setattr__(self, "collective", self.collective.completed(own))
+        if "network" not in self.model_fields_set and self._has_flows:
+            object.__setattr__(self, "network", networks.FlowNetwork())
         if self._exchanges_directly:
             object.__setattr__(self, "collective", self.collective.with_direct_exchanges())
         return self
+
+    @property
+    def _has_flows(self) -> bool:
+        """Whether messages are flows where the experiment names no network: those of a single collective, and those of
+        GPUs, whose packets would make a training long to simulate. An engine that works on packets has them.
+        """
+        is_single = isinstance(self.workload, CollectiveWorkload)
+        return (is_single or self.topology.gpu is not None) and not self.endpoint.streams
 
     @property
     def _exchanges_directly(self) -> bool:
@@ -471,7 +488,10 @@ class Experiment(Section):
     @property
     def has_open_algorithm(self) -> bool:
         """Whether the algorithm of all kinds that have none of their own is still to be chosen."""
-        return self.collective.algorithm == "auto" and not self.is_all_planned
+        if self.collective.algorithm != "auto":
+            return False
+        is_known = bool(self.collective.plan) or isinstance(self.workload, CollectiveWorkload)
+        return bool(self.followers) or not is_known
 
     @property
     def open_kinds(self) -> list[str]:

@@ -63,9 +63,9 @@ class Program:
 
 
 def is_one_chunk(collective: Collective, kind: str) -> bool:
-    """Whether collectives of a kind are one chunk because nothing is said: trees cut it into slices."""
+    """Whether collectives of a kind are one chunk because nothing is said: trees cut it into slices themselves."""
     unsaid = collective.chunk is None and collective.chunks is None and kind not in collective.chunks_of
-    return unsaid and collective.algorithm_of(kind) == PACKED
+    return unsaid and collective.algorithm_of(kind) in (PACKED, *TREES)
 
 
 def kinds(experiment: Experiment) -> list[str]:

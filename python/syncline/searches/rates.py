@@ -66,8 +66,8 @@ class Rates:
         return self._known[key]
 
     def _links(self, mesh: Mesh, axes: Sequence[str]) -> tuple[float, int]:
-        """Bytes per second and picoseconds of what connects NPUs along some axes: of the slowest communicator, for which
-        the others wait.
+        """Bytes per second and picoseconds of what connects NPUs along some axes: of the slowest communicator, for
+        which the others wait.
         """
         if isinstance(self.fabric, Topology):
             return _of_product(self.fabric, mesh, axes), self._latency

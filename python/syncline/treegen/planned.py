@@ -75,6 +75,12 @@ class Shown:
     best: Best
     goal: Goal
 
+    @property
+    def least_seconds(self) -> float:
+        """The predicted time of a chunk in any number of slices that take nothing beside their bytes."""
+        packed = self.best.packing
+        return choice.seconds(packed, packed.trees, self.goal.size, overhead_s=0.0)
+
 
 def shown(experiment: Experiment, specified: dict[str, Any], ask: Ask) -> Iterator[Shown]:
     """The trees of the largest collective of each kind and root, of the first of communicators that are alike."""
@@ -205,6 +211,8 @@ class _Solved:
     """Plans by trees and number of slices, or by what parts are made for."""
     parts: dict[tuple[Any, ...], Hybrid | Servers] = field(default_factory=dict)
     """Trees over several kinds of links, or of several servers, by what they are for."""
+    ways: dict[tuple[str, int], list[Servers]] = field(default_factory=dict)
+    """Trees of several servers by kind and root, which do not depend on sizes."""
 
     def is_like(self, other: _Solved) -> bool:
         """Whether trees of the one are trees of the other."""
@@ -295,7 +303,10 @@ class _Solved:
                     both = hybrid.of(*where, switch_ps=wish.peer_access, overhead_s=overhead_s)  # type: ignore[arg-type]
                     self.parts[key] = both
                 else:
-                    self.parts[key] = servers.of(*where, overhead_s=overhead_s)  # type: ignore[arg-type]  # by the rules
+                    if (kind, root) not in self.ways:
+                        found = servers.ways(self.graph, self.asked.gpus, kind, root)  # type: ignore[arg-type]  # by the rules
+                        self.ways[kind, root] = found
+                    self.parts[key] = servers.fastest(self.ways[kind, root], max(chunk, 1), overhead_s)
             except InputError as error:
                 raise _as_trees_error(error) from None
         return self.parts[key]

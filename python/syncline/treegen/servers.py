@@ -94,8 +94,8 @@ class Servers:
     partitions: tuple[Partition, ...]
     packed: Packing
     """With the trees over all servers, and weights that all links can carry."""
-    seconds: float
-    """The predicted time."""
+    seconds: float = math.inf
+    """The predicted time, once it is known for how many bytes."""
 
 
 def groups(graph: Graph, gpus: Sequence[int]) -> list[tuple[int, ...]]:
@@ -144,8 +144,21 @@ def of(
     *,
     overhead_s: float = choice.OVERHEAD_S,
 ) -> Servers:
-    """The trees of a collective on GPUs of several servers. The root is a place in the list of GPUs. Raises
-    [`InputError`] where they are all on one server, or do not reach each other.
+    """The trees of a collective on GPUs of several servers that are fastest for so many bytes. Raises as [`ways`]."""
+    return fastest(ways(graph, gpus, collective, root), size, overhead_s)
+
+
+def fastest(found: Sequence[Servers], size: int, overhead_s: float) -> Servers:
+    """The trees that are predicted to be fastest for so many bytes; of those that are as fast, the fewest."""
+    timed = [replace(each, seconds=choice.seconds(each.packed, each.packed.trees, size, overhead_s)) for each in found]
+    least = min(each.seconds for each in timed)
+    nearly = [each for each in timed if each.seconds <= EQUAL * least]
+    return min(nearly, key=lambda each: (len(each.packed.trees), each.seconds))
+
+
+def ways(graph: Graph, gpus: Sequence[int], collective: Collective, root: int) -> list[Servers]:
+    """The trees of a collective on GPUs of several servers, for each way to divide it among them. The root is a place
+    in the list of GPUs. Raises [`InputError`] where they are all on one server, or do not reach each other.
     """
     places = groups(graph, gpus)
     if len(places) < 2:
@@ -158,14 +171,10 @@ def of(
         servers = tuple(_server(graph, asked, ranks) for ranks in grouped)
         exchange = _Exchange(graph, asked, servers, _traffic(collective, servers, root), collective, root)
         for partitions in exchange.candidates():
-            packed = exchange.packed(partitions)
-            seconds = choice.seconds(packed, packed.trees, size, overhead_s)
-            found.append(Servers(asked, servers, partitions, packed, seconds))
+            found.append(Servers(asked, servers, partitions, exchange.packed(partitions)))
     if not found:
         raise _refused("the GPUs do not all reach each other", "GPUs that reach each other")
-    least = min(each.seconds for each in found)
-    nearly = [each for each in found if each.seconds <= EQUAL * least]
-    return min(nearly, key=lambda each: (len(each.packed.trees), each.seconds))
+    return found
 
 
 def _linked(graph: Graph, gpus: Sequence[int], places: Sequence[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:

@@ -40,8 +40,9 @@ where
 {
     pub(super) fn slices(&self) -> Slices {
         let mut slices = Recorder { limit: self.spec.output.trace_limit as usize, ..Recorder::default() };
-        for &npu in &self.spec.output.trace_npus {
-            if let Some(npu) = self.simulation.layout().simulated(NodeId(npu)) {
+        for &whole in &self.spec.output.trace_npus {
+            if let Some(npu) = self.simulation.layout().simulated(NodeId(whole)) {
+                slices.npu = whole;
                 self.slices_of(npu, &mut slices);
             }
         }
@@ -61,15 +62,15 @@ where
                 Stream::BACKGROUND => "background compute".to_string(),
                 Stream(number) => format!("compute of stream {number}"),
             };
-            slices.push(npu, track, title(node), from, to.min(end));
+            slices.push(track, title(node), from, to.min(end));
         }
         let of = |end: fn(&WaitEnd) -> bool| executor.waits_of(npu).iter().filter(move |wait| end(&wait.end));
         for wait in of(|end| *end == WaitEnd::Compute) {
-            slices.push(npu, "exposed".into(), "waits for background compute".into(), wait.from, wait.to);
+            slices.push("exposed".into(), "waits for background compute".into(), wait.from, wait.to);
         }
         for wait in of(|end| *end != WaitEnd::Compute) {
             if let WaitEnd::Communication(node) | WaitEnd::OtherClass(node) = wait.end {
-                slices.push(npu, "exposed".into(), format!("waits for {}", title(node)), wait.from, wait.to);
+                slices.push("exposed".into(), format!("waits for {}", title(node)), wait.from, wait.to);
             }
         }
         let cohorts = self.simulation.cohorts();
@@ -81,7 +82,7 @@ where
                 if times.completed.is_none() {
                     name += ", in flight at the end";
                 }
-                slices.push(npu, track, name, issued, times.completed.unwrap_or(end));
+                slices.push(track, name, issued, times.completed.unwrap_or(end));
             }
         }
         let mut by_phase: BTreeMap<(CohortId, Kind, PhaseId), Vec<&PhaseSlice>> = BTreeMap::new();
@@ -103,7 +104,7 @@ where
                 free[slot] = s.ended;
                 let name = self.layer_name(self.node(executor.class(npu), self.call(s)).1.layer);
                 let track = format!("phase {phase} {} slot {slot:02}", self.phase_name(cohort, plan, phase));
-                slices.push(npu, track, format!("{name} chunk {}", s.seq), s.began, s.ended);
+                slices.push(track, format!("{name} chunk {}", s.seq), s.began, s.ended);
             }
         }
     }
@@ -112,15 +113,17 @@ where
 /// Spans up to the limit that was asked for.
 #[derive(Default)]
 struct Recorder {
+    /// The NPU, by its number in the whole machine.
+    npu: u32,
     limit: usize,
     recorded: Slices,
 }
 
 impl Recorder {
-    fn push(&mut self, npu: NodeId, track: String, name: String, start: Ps, end: Ps) {
+    fn push(&mut self, track: String, name: String, start: Ps, end: Ps) {
         let spans = &mut self.recorded;
         if spans.npu.len() < self.limit {
-            spans.npu.push(npu.0.into());
+            spans.npu.push(self.npu.into());
             spans.track.push(track);
             spans.name.push(name);
             spans.start_ps.push(start.0 as i64);

@@ -249,8 +249,11 @@ proptest! {
             (ends.memory_read_bytes, ends.memory_write_bytes, ends.sent_bytes, results.summary.network.delivered_bytes)
         };
         prop_assert_eq!(bytes(&of_fixed), bytes(&of_shared));
-        prop_assert_eq!(of_shared.summary.compute_alone_ps, of_fixed.summary.compute_alone_ps);
         let summary = &of_shared.summary;
+        // The slowest NPU may be one of the other class.
+        if summary.npu == of_fixed.summary.npu {
+            prop_assert_eq!(summary.compute_alone_ps, of_fixed.summary.compute_alone_ps);
+        }
         prop_assert!(summary.compute_ps >= summary.compute_alone_ps);
         let parts = summary.compute_ps + summary.exposed_ps + summary.bubble_ps + summary.background_wait_ps;
         prop_assert_eq!(parts + summary.drain_ps, summary.total_ps);
@@ -320,8 +323,8 @@ fn families_at_once_share_what_communication_has() {
             run(&of_families(families.into(), together.clone())).summary.total_ps,
             f64::from(families) * reading(READS as f64),
         );
-        // 16 of 80 warps are of communication on its six SMs, while it goes on.
-        let (kernel, communication) = (1e9, f64::from(families) * reading(READS as f64 / 5.0));
+        // 16 of 80 warps are of communication on its six SMs, while it goes on, which is less long than the kernel.
+        let (kernel, communication) = (1e12, f64::from(families) * reading(READS as f64 / 5.0));
         let beside = [together, vec![node(time(kernel as u64), &[])]].concat();
         let summary = run(&of_families(families.into(), beside)).summary;
         close(summary.compute_ps, kernel + communication * 6.0 / 80.0 / 5.0);

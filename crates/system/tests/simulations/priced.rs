@@ -113,7 +113,7 @@ fn communicators_of_a_family_have_prices_and_grids_of_their_own() {
             CollectiveSpec { priced: vec![price(size, wire, LAUNCH)], ..all_reduce(vec![], ideal(), 0).collectives };
         OverrideSpec { family: 0, first: vec![first], grid: Some(grid), collectives }
     };
-    let overrides = vec![own_way(0, vec![4], 500_000), own_way(4, vec![2, 2], 900_000)];
+    let overrides = [own_way(0, vec![4], 500_000), own_way(4, vec![2, 2], 900_000)];
     let of = |groups: &[&[u32]]| {
         let mut spec = all_reduce(vec![dim(4, 25, 700_000), dim(3, 10, 300_000)], ideal(), size);
         let members = groups.iter().map(|group| group.to_vec()).collect();

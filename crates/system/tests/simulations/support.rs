@@ -176,6 +176,7 @@ pub fn all_reduce(dims: Vec<DimSpec>, endpoint: EndpointSpec, bytes: u64) -> Spe
         start: StartSpec::default(),
         output: OutputSpec { window_ps: Some(803_213), trace_npus: vec![], trace_limit: 1000, steady: false },
         memory_limit_bytes: None,
+        graphs: std::sync::Arc::default(),
     }
 }
 

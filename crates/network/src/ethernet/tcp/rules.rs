@@ -165,7 +165,13 @@ fn before_the_first_acknowledgement_no_more_is_sent_than_a_window_without_a_scal
     let first_flight = |config: TcpConfig| {
         let mut connection = Connection::new(config, |_, _| false);
         assert!(connection.transfer(400 * SEGMENT));
-        connection.sent.iter().filter(|sent| sent.0 == 0).map(|sent| sent.1).max().map(|last| last + u64::from(config.segment))
+        connection
+            .sent
+            .iter()
+            .filter(|sent| sent.0 == 0)
+            .map(|sent| sent.1)
+            .max()
+            .map(|last| last + u64::from(config.segment))
     };
     for base in [RFC, NS3] {
         assert_eq!(first_flight(TcpConfig { initial_window: 100 * SEGMENT, ..base }), Some(65 * SEGMENT));
@@ -274,9 +280,10 @@ fn the_timeout_doubles() {
 fn a_second_timeout_repeats_the_first_with_the_rest_of_the_window_still_lost() {
     let rto = RFC.min_rto.0;
     let controls = [ControlKind::NewReno, ControlKind::Cubic, ControlKind::Dctcp];
-    for (base, control, sack) in [RFC, NS3].into_iter().flat_map(|base| {
-        controls.into_iter().flat_map(move |control| [true, false].map(|sack| (base, control, sack)))
-    }) {
+    for (base, control, sack) in [RFC, NS3]
+        .into_iter()
+        .flat_map(|base| controls.into_iter().flat_map(move |control| [true, false].map(|sack| (base, control, sack))))
+    {
         let what = format!("{:?}, {control:?}, SACK {sack}", base.dialect);
         let config = TcpConfig { control, sack, ..base };
         let lost = |seq: u64, times: u32| seq < 10 * SEGMENT && times == 1 || seq == 0 && times == 2;
