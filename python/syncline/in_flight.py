@@ -443,7 +443,7 @@ def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None, is_o
     law = (least, fixed or IN_FLIGHT)
     if waves is not None:
         law = waves.cut(size, smallest if is_only else min(least, _power(size)), fixed, is_only=is_only)[0]
-    search = _Search(alone, sizes, waves, smallest, fixed)
+    search = _Search(alone, sizes, None if alone.balances else waves, smallest, fixed)
     if (best := search.fastest(law, is_only=is_only)) is not None:
         return _Found(Usual(*best, search.busy(best), search.time(best)), waves)
     # One chunk is too costly to simulate, and several of them are more so.
@@ -497,7 +497,9 @@ class _Search:
     def __init__(
         self, alone: _Alone, sizes: tuple[int, int], waves: _Waves | None, smallest: int, fixed: int | None
     ) -> None:
-        """`sizes`: bytes of the largest collective and of a usual one. `fixed`: how many are in flight, if that is."""
+        """`sizes`: bytes of the largest collective and of a usual one. `waves`: where the law that follows from them
+        holds for all chunks. `fixed`: how many are in flight, if that is.
+        """
         self._alone, self._sizes, self._waves = alone, sizes, waves
         self._smallest, self._fixed = smallest, fixed
         self._known: dict[_Cut, tuple[_Taken, _Taken] | None] = {}
@@ -566,7 +568,7 @@ class _Search:
 
     def _may_be_better(self, cut: _Cut, than: _Cut) -> bool:
         """Whether the law allows a cut to be faster; a little more than that, as waves are interpolated."""
-        if self._waves is None or self._alone.balances or cut in self._known:
+        if self._waves is None or cut in self._known:
             return True
         chunk, inflight = cut
         least = [

@@ -197,7 +197,8 @@ def _messages(candidate: Candidate) -> int:
 
 def _bound(candidate: Candidate) -> int:
     """Picoseconds that a single collective takes at least, by what crosses its links and by what no schedule can beat;
-    0 for a training, whose collectives may end after it."""
+    0 for a training, whose collectives may end after it.
+    """
     preview, workload = candidate.preview, candidate.variant.experiment.workload
     if preview is None or not isinstance(workload, CollectiveWorkload):
         return 0

@@ -75,7 +75,8 @@ class NetworkSection(ModelSection):
 
     def comparable(self) -> tuple[NetworkSection, ...]:
         """Backends on which algorithms are compared, which count contention: this one where it does, then cheaper
-        ones with similar results."""
+        ones with similar results.
+        """
         return (self,)
 
     def on(self, backend: NetworkSection) -> NetworkSection:
