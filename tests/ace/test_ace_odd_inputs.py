@@ -84,7 +84,7 @@ def test_nothing_takes_no_time(syncline_command: Command, kind: str, endpoint: s
         (REDUCE, "endpoint.comm_memory_bandwidth=901GB/s", "endpoint.comm_memory_bandwidth", "901GB/s", "900GB/s"),
         (REDUCE, "npu.bus=0GB/s", "npu.bus", "0GB/s", "a rate with a unit"),
         (REDUCE, "endpoint.inflight=4", "endpoint.inflight", "4", "the keys"),
-        (REDUCE, "network.buffer=512B", "network.buffer", "512B", "at least 25088B"),
+        (REDUCE, "network.buffer=512B", "network.buffer", "512B", "at least 131584B"),
         (REDUCE, "endpoint.sram=64KiB", "endpoint.sram", "64KiB", "at least 176KiB"),
         (REDUCE, "endpoint.sram=128KiB", "endpoint.sram", "128KiB", "at least 176KiB"),
         (

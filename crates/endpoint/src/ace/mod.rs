@@ -46,9 +46,12 @@
 //!   chunks fit into the partitions of a 4x4x4 torus. Chunks that arrive in bunches would then
 //!   stay bunched, and faster memory would slow the run by 2.5 %.)
 //! * Around a ring one FSM at a time sends messages of its own through a port; packets that are forwarded go in
-//!   between. Input buffers then never fill with packets whose chunk still waits to send. In relays and direct phases,
-//!   where most or all of what is sent is an FSM's own, all may: one FSM reads 64 B per cycle, which at the 700 MHz of the
-//!   first version is less than half of a switch's links. Input buffers are made large enough instead.
+//!   between. In relays and direct phases, where most or all of what is sent is an FSM's own, all may: one FSM reads 64 B
+//!   per cycle, which at the 700 MHz of the first version is less than half of a switch's links.
+//! * Input buffers hold all packets whose chunk may still have to wait for something ([`input_buffer`]). For that to be a
+//!   number, an FSM takes up the next chunk only while no more than one that it took up before is still receiving
+//!   ([`fsm_pool`]). On longer rings that is so of itself; on a ring of two, and where everybody sends to everybody, an NPU
+//!   would otherwise run ahead of one that is late as far as its SRAM allows.
 //! * A packet occupies the read port of a bank (if local data is read), an ALU (if it is reduced) and
 //!   the write port of a bank (if it is kept), each for `length / 64 B` cycles, all at once; if one is
 //!   busy it waits for the latest. When all are idle the packet streams through while it arrives

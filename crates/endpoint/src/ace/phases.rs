@@ -64,7 +64,7 @@ impl Ace {
         if self.queued(npu, queue, seq).is_none() {
             return Some(Blocked::Turn);
         }
-        if self.fsms.is_busy(npu.index(), self.fsms.server(queue, seq)) {
+        if !self.fsms.is_free(npu.index(), queue, self.fsms.server(queue, seq)) {
             return Some(Blocked::Fsm);
         }
         if queue == self.phases {
@@ -282,6 +282,7 @@ impl Ace {
         let traced = self.traced.contains(npu);
         let phases = self.layout.phases(self.plan_of(seq));
         let chunk = self.progress(npu, seq);
+        let queue = chunk.phase.index();
         assert!(chunk.run().room.is_complete(), "a phase ends with its results stored");
         if traced {
             let Progress { phase, ready, began, .. } = *chunk;
@@ -292,6 +293,9 @@ impl Ace {
         } else {
             chunk.phase = chunk.phase.next();
             self.queue(npu, seq, ctx);
+        }
+        if self.fsms.finish(npu.index(), self.fsms.server(queue, seq)) {
+            self.begin_phases(npu, queue, ctx);
         }
     }
 

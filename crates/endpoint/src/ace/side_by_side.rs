@@ -16,19 +16,14 @@
 //! *A ring waits for rings before it, and for all-to-alls that have begun.* Chunks begin a phase and take room in the
 //! order of their numbers, as they do without all-to-alls. What holds an FSM is a ring before it or an
 //! all-to-all that has begun; in the terminal partition packets leave sooner or later, and take no more than
-//! is set aside for them while results wait.
+//! is set aside for them while results wait. What other rings send ahead does not keep its packets out of an input buffer, which
+//! has room for all of that ([`input_buffer`](super::input_buffer)).
 //!
 //! *The first partition.* Suppose nothing moves, and take the first unfinished ring. Where it has started
 //! it waits for nobody. Where it has not, only all-to-alls that have not begun can fill the first partition, and these
 //! wait for FSMs: those are free, since rings before it have finished and later ones have not started. If it was not
 //! even asked for, its NPU computes or waits for a collective that the others had finished before they asked for this
 //! ring: an all-to-all whose chunks come before it, to which the same applies.
-//!
-//! *A limit that is known.* "Where it has started it waits for nobody" takes for granted that input buffers never fill with
-//! packets whose chunk still waits to send. Around a ring of two an engine needs no answer before it sends for its next
-//! chunk, so that it can run ahead as far as it has data. Where two phases share such a ring, and NPUs come late, each of
-//! two neighbours can fill the other's buffer with another phase, and the run stalls (it says so). It takes blocks of a
-//! packet or so, parts of chunks on different lanes, and late NPUs on both sides; a test has one.
 
 use super::engine::Ace;
 use super::event::AceEvent;

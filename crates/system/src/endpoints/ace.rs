@@ -159,7 +159,8 @@ impl EndpointModel for AceSpec {
     fn needs(&self, parts: &EndpointParts<'_>) -> Result<EndpointNeeds, Refusal> {
         let config = self.config(parts)?;
         let (rings, direct) = parts.layout.kinds();
-        let buffer = |packet| Ace::input_buffer(&parts.layout, &config, packet, parts.largest_chunk);
+        let in_turn = parts.parts == 1;
+        let buffer = |packet| Ace::input_buffer(&parts.layout, &config, packet, parts.largest_chunk, in_turn);
         Ok(EndpointNeeds {
             buffer_packets: parts.packet.map_or(0, buffer),
             // What is in transit goes on whatever becomes of the runs that packets around rings wait for.

@@ -463,6 +463,8 @@ pub struct Lattice {
     along: Vec<Vec<u8>>,
     /// By NPU, the order in which it issues the collectives.
     orders: Vec<Vec<usize>>,
+    /// By NPU, how much later than others it issues each.
+    late: Vec<u64>,
     /// By collective, family, kind and bytes.
     collectives: Vec<(usize, CollectiveKindSpec, u64)>,
     chunk: u64,
@@ -482,22 +484,24 @@ pub fn lattice() -> impl Strategy<Value = Lattice> {
         CollectiveKindSpec::AllReduce,
         CollectiveKindSpec::ReduceScatter,
         CollectiveKindSpec::AllGather,
+        CollectiveKindSpec::AllToAll,
     ]);
     let sizes = prop::array::uniform3(2u32..4);
     (sizes, prop::collection::vec((dims, kinds), 1..4), 1usize..6).prop_flat_map(|(sizes, families, count)| {
         let npus = sizes.iter().product::<u32>() as usize;
         let orders = prop::collection::vec(Just((0..count).collect::<Vec<usize>>()).prop_shuffle(), npus);
+        let late = prop::collection::vec(prop_oneof![3 => Just(0u64), 1 => 0u64..20_000_000], npus);
         let of = 0..families.len();
         let collectives = prop::collection::vec((of, 1u64..20_000), count);
         let rest = (512u64..4_096, (1u32..3, places()), any::<bool>(), any::<bool>(), ranks());
-        (Just(sizes), Just(families), orders, collectives, rest).prop_map(
-            |(sizes, families, orders, collectives, (chunk, (inflight, places), lifo, direct, ranks))| {
+        (Just(sizes), Just(families), (orders, late), collectives, rest).prop_map(
+            |(sizes, families, (orders, late), collectives, (chunk, (inflight, places), lifo, direct, ranks))| {
                 // An ACE carries out collectives of equally many phases, so each family has one kind.
                 let kinds: Vec<CollectiveKindSpec> = families.iter().map(|family| family.1).collect();
                 let of_family = |(family, bytes): (usize, u64)| (family, kinds[family], bytes);
                 let collectives = collectives.into_iter().map(of_family).collect();
                 let along = families.into_iter().map(|family| family.0).collect();
-                Lattice { sizes, along, orders, collectives, chunk, inflight, places, lifo, direct, ranks }
+                Lattice { sizes, along, orders, late, collectives, chunk, inflight, places, lifo, direct, ranks }
             },
         )
     })
@@ -523,7 +527,8 @@ impl Lattice {
         };
         let class_of = |(npu, order): (usize, &Vec<usize>)| {
             let count = self.collectives.len() as u64;
-            let mut nodes: Vec<GraphNodeSpec> = (0..count).map(|i| node(time(1_000 + i), &[])).collect();
+            let mut nodes: Vec<GraphNodeSpec> =
+                (0..count).map(|i| node(time(1_000 + i + self.late[npu]), &[])).collect();
             for (number, &(family, kind, bytes)) in self.collectives.iter().enumerate() {
                 let place = order.iter().position(|&n| n == number).expect("each has a place") as u32;
                 let work = WorkSpec::Collective { family: family as u8, kind, bytes, root: 0 };

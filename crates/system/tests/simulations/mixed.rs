@@ -96,7 +96,7 @@ fn spec_on(rings: Vec<DimSpec>, chunk: u64, stragglers: &[(u32, f64)]) -> Spec {
     spec
 }
 
-fn engine(spec: &mut Spec) -> &mut AceSpec {
+pub fn engine(spec: &mut Spec) -> &mut AceSpec {
     match &mut spec.endpoint {
         EndpointSpec::Ace(ace) => ace,
         _ => panic!("not an ACE"),
@@ -107,14 +107,6 @@ fn step(kind: Kind, bytes: u64) -> Step {
     Step { kind, bytes, compute: 0, waits: false }
 }
 
-/// Whether phases of a collective share a ring of two NPUs, on which an engine may run ahead of its neighbour as far as it
-/// has data: see `crate::stalls`.
-pub fn shares_a_ring_of_two(spec: &Spec) -> bool {
-    let FabricSpec::Product { dims, .. } = &spec.fabric else { panic!("not a product") };
-    let rings = dims.iter().filter(|d| d.size > 1).count();
-    rings > 1 && dims.iter().any(|d| d.size == 2) && spec.collectives.algorithm != AlgorithmSpec::Ring
-}
-
 /// On rings of two and four NPUs, two of which come late, all-reduces in chunks whose parts go round different lanes.
 pub fn ahead_of_each_other() -> (Spec, Vec<Step>) {
     let ring = |size| DimSpec { size, ..crate::support::dim(size, 1, 1000) };
@@ -123,10 +115,6 @@ pub fn ahead_of_each_other() -> (Spec, Vec<Step>) {
     spec.collectives.lanes = LanesSpec::Split;
     let reduce = |compute| Step { compute, ..step(Kind::AllReduce, 21_208) };
     (spec, vec![step(Kind::AllToAll, 4), reduce(8_156_535), reduce(2_466_484)])
-}
-
-pub fn failure(spec: &Spec, steps: &[Step]) -> Option<String> {
-    outcome(spec, steps, None).err().map(|error| error.to_string())
 }
 
 /// What the refusal of a run would accept at least.
@@ -285,8 +273,8 @@ proptest! {
     #[test]
     fn squeezed_mixes_finish((spec, steps) in mixes(tori())) {
         let npus: u64 = match &spec.fabric {
-            syncline_system::spec::FabricSpec::Product { dims, .. } => dims.iter().map(|d| u64::from(d.size)).product(),
-            syncline_system::spec::FabricSpec::Graph { .. } => unreachable!("a torus"),
+            FabricSpec::Product { dims, .. } => dims.iter().map(|d| u64::from(d.size)).product(),
+            FabricSpec::Graph { .. } => unreachable!("a torus"),
         };
         let spec = squeezed(spec, &steps);
         let summary = run(&spec, &steps).summary;

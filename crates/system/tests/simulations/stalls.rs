@@ -4,6 +4,7 @@
 use crate::mixed;
 use crate::support::{self, ace_spec, all_to_all, chunks_of, run};
 use proptest::prelude::*;
+use syncline_collective::Kind;
 use syncline_system::run_spec;
 use syncline_system::spec::{
     AceSpec, BlockSpec, DimSpec, EndpointSpec, FoldSpec, NetworkSpec, PacketSpec, Spec, TransitSpec,
@@ -85,26 +86,51 @@ proptest! {
         prop_assert!(summary.endpoint.memory_write_bytes >= npus * (npus - 1) * block);
     }
 
+}
+
+/// So many mixes, or as many as the environment asks for: a stall may be one in a thousand.
+fn mixes(usual: u32) -> ProptestConfig {
+    let cases = std::env::var("STALL_CASES").map_or(usual, |cases| cases.parse().expect("a number of cases"));
+    ProptestConfig { max_shrink_iters: 200, ..ProptestConfig::with_cases(cases) }
+}
+
+proptest! {
+    #![proptest_config(mixes(100))]
+
     /// Beside rings, in buffers of which each kind has half, and with NPUs that come late.
     #[test]
-    fn every_mix_finishes((spec, steps) in mixed::mixes(rings(&[1, 2, 3, 4, 5])), least: bool) {
-        prop_assume!(!mixed::shares_a_ring_of_two(&spec));
+    fn every_mix_finishes(
+        (mut spec, steps) in mixed::mixes(rings(&[1, 2, 3, 4, 5])), least: bool, fsms in 6u32..40,
+        message in prop::sample::select(&[256u32, 1024, 8192]),
+    ) {
+        mixed::engine(&mut spec).fsms = fsms;
+        mixed::engine(&mut spec).message_bytes = message;
         let spec = if least { mixed::squeezed(spec, &steps) } else { spec };
+        let results = mixed::run(&spec, &steps);
+        prop_assert_eq!(results.summary.network.injected_bytes, results.summary.network.delivered_bytes);
+    }
+
+    /// Without all-to-alls.
+    #[test]
+    fn rings_alone_finish(
+        (mut spec, mut steps) in mixed::mixes(rings(&[2, 3, 4, 5, 8])), fsms in 6u32..40,
+        message in prop::sample::select(&[256u32, 1024, 8192]),
+    ) {
+        steps.retain(|step| step.kind != Kind::AllToAll);
+        mixed::engine(&mut spec).fsms = fsms;
+        mixed::engine(&mut spec).message_bytes = message;
+        let spec = mixed::squeezed(spec, &steps);
         let results = mixed::run(&spec, &steps);
         prop_assert_eq!(results.summary.network.injected_bytes, results.summary.network.delivered_bytes);
     }
 }
 
-/// A limit that is known: around a ring of two an engine needs no answer before it sends for the next chunk. Where two
-/// phases share such a ring and NPUs come late, one engine can fill its neighbour's buffer with one phase while that fills
-/// its own with the other. Beside all-to-alls, with which rings have half of the buffers, this was met once in some thousand
-/// runs. Who makes such runs finish takes the exception out of `every_mix_finishes`.
+/// Around a ring of two an engine needs no answer before it sends for the next chunk. Where two phases share such a ring and
+/// NPUs come late, one engine could fill its neighbour's buffer with one phase while that filled its own with the other.
 #[test]
-fn two_phases_on_a_ring_of_two_may_wait_for_each_other() {
+fn two_phases_on_a_ring_of_two_do_not_wait_for_each_other() {
     let (spec, steps) = mixed::ahead_of_each_other();
-    let error = mixed::failure(&spec, &steps).expect("a stall");
-    assert!(error.contains("nothing can happen any more"), "{error}");
-    assert!(error.contains("waits for a free slot in the input buffer dim 0"), "{error}");
+    mixed::run(&spec, &steps);
 }
 
 /// A slow last ring holds back all others: their pools and buffers are full nearly all the time.
