@@ -21,3 +21,5 @@ class Attempt:
     delivered_bytes: int
     busiest_link_ps: int
     """The longest that a link was busy, or was asked to be where backends ignore contention."""
+    slices: int | None
+    """Slices of its pipelines, if it has any, and all have as many."""

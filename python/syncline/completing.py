@@ -148,7 +148,7 @@ class _Glimpse:
         return (
             None
             if seen.ending != "complete"
-            else in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work + SET_UP * self.npus)
+            else in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work, SET_UP * self.npus, seen.slices)
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from syncline import description
 from syncline.errors import InputError, Problem
 
 KEPT: Final = 64
@@ -56,7 +57,7 @@ def parts(specified: dict[str, Any], ask: Ask) -> Iterator[tuple[Asked, dict[str
     own = {(own["family"], npu): own["collectives"] for own in specified.get("overrides", ()) for npu in own["first"]}
     jobs = {npu: job["collectives"] for job in specified["job"].get("jobs", ()) for npu in job["npus"]}
     families = specified.get("families", ())
-    for part in _answer(json.dumps(specified), ask):
+    for part in _answer(description.text(specified), ask):
         first = part.members[0][0]
         if (part.family, first) in own:
             yield part, own[part.family, first]

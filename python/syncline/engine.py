@@ -13,6 +13,7 @@ from syncline import (
     cancelling,
     completing,
     demand,
+    description,
     facts,
     in_flight,
     memory,
@@ -282,7 +283,9 @@ def _request(variant: Variant, *, steady: bool = False, suggest: bool = False) -
     except demand.DemandError as error:
         raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
     specified["output"]["steady"] = steady and not isinstance(variant.experiment.workload, JobsWorkload)
-    return json.dumps(specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit(variant.memory_limit)})
+    return description.text(
+        specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit(variant.memory_limit)}
+    )
 
 
 def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> Iterator[Problem]:
@@ -314,7 +317,8 @@ def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
         changed = variant.experiment.model_copy(update={"collective": collective.model_copy(update=update)})
         try:
             asked = completing.specification(changed, variant.astra_text)
-            _core.check(json.dumps(asked | {"memory_limit_bytes": min(LOOK_BYTES, memory.limit(variant.memory_limit))}))
+            most = min(LOOK_BYTES, memory.limit(variant.memory_limit))
+            _core.check(description.text(asked | {"memory_limit_bytes": most}))
         except (_core.SpecError, demand.DemandError):
             return False
         return True
@@ -384,7 +388,7 @@ def largest_sliced(variant: Variant) -> int:
         return 0
     from syncline import _core
 
-    with _explained(variant, json.dumps(specified)):
+    with _explained(variant, description.text(specified)):
         try:
             return planned.largest(experiment, specified, _core.asked)
         except planned.TreesError as error:

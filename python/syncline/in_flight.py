@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from syncline import demand
+from syncline import demand, description
 from syncline.networks.flow import FlowNetwork
 from syncline.quantities import SIZE
 from syncline.text_units import duration
@@ -89,8 +89,17 @@ class Tried(NamedTuple):
     time_ps: int
     busy_ps: int
     """For how long its busiest link is busy."""
-    work: int
-    """What the trial cost, in events, with setting it up."""
+    events: int
+    """What its events cost."""
+    setup: int = 0
+    """What setting it up cost, in events."""
+    slices: int | None = None
+    """Those of its pipelines, if it has any."""
+
+    @property
+    def work(self) -> int:
+        """What the trial cost, in events."""
+        return self.events + self.setup
 
 
 Try = Callable[[str, int], Tried | None]
@@ -108,6 +117,8 @@ class Usual:
     """The share of the time for which the busiest link is busy in the largest collective, if it was tried out."""
     time_ps: float | None = None
     """What the largest collective takes alone, in all or by its first waves, if it was tried out."""
+    slices: int | None = None
+    """Those of its pipelines, if it was tried out and has any."""
 
     def __str__(self) -> str:
         """As an assumption says it."""
@@ -186,7 +197,7 @@ def completed(
         if key not in known:
             alone = None
             if attempt is not None and len(part.members[0]) <= MOST_RANKS:
-                alone = _Alone(_description(specified, section, part.members[0], kind, root), attempt)
+                alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
             known[key] = _found(alone, (size, middle), fixed, is_only)
         if (one := known[key]) is not None:
             _, before = found.get(id(section), (section, one.usual))
@@ -232,7 +243,7 @@ def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tu
         if (key := (id(section), part.shape, kind, root, size, middle)) in known:
             continue
         known.add(key)
-        alone = _Alone(_description(specified, section, part.members[0], kind, root), attempt)
+        alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
         one = _few(alone, section, kind, (size, middle))
         family = names.get(id(section))
         if one is not None and (family not in found or one.times > found[family].times):
@@ -261,8 +272,8 @@ def _few(alone: _Alone, section: dict[str, Any], kind: str, sizes: tuple[int, in
 
 def _description(
     specified: dict[str, Any], section: dict[str, Any], members: tuple[int, ...], kind: str, root: int
-) -> str:
-    """The largest collective of a communicator, alone."""
+) -> tuple[str, str]:
+    """The largest collective of a communicator, alone: its fabric, and all else."""
     groups = specified["groups"]
     families = [family for family in specified.get("families", ()) if family["collectives"] is section]
     jobs = [job for job in specified["job"].get("jobs", ()) if job["collectives"] is section]
@@ -274,7 +285,7 @@ def _description(
     found = demand.alone(specified, section, groups, kind, root)
     if found["network"].get("backend") != "analytical":
         found["network"] = FlowNetwork().specification()
-    return json.dumps(found)
+    return description.parted(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,7 +361,9 @@ class _Waves:
 class _Alone:
     """A collective that is simulated alone. What was tried out is kept for a while."""
 
+    fabric: str
     description: str
+    """All but the fabric."""
     attempt: Try
 
     def tried_out(self, chunk: int, chunks: int, inflight: int, most_work: int = COSTLY) -> Tried | None:
@@ -393,7 +406,8 @@ class _Alone:
         if some is None or more is None:
             return None
         time = some.time_ps + (chunks - half) / max(1, whole - half) * (more.time_ps - some.time_ps)
-        return _Taken(time, chunks / whole * more.busy_ps, some.work + (0 if more is some else more.work))
+        work = some.work + (0 if more is some else more.work)
+        return _Taken(time, chunks / whole * more.busy_ps, work, more.events / whole, more.slices)
 
     def about(self, size: int, chunks: int, inflight: int) -> float | None:
         """The time alone, from fewer waves where they take too long to simulate."""
@@ -408,7 +422,7 @@ def _tried_out(alone: _Alone, chunk: int, chunks: int, inflight: int, most_work:
     for stated in ("chunks_of", "least_chunk_bytes"):
         tried["collectives"].pop(stated, None)
     tried["job"]["bytes"] = chunk * chunks
-    return alone.attempt(json.dumps(tried), most_work)
+    return alone.attempt(description.joined(alone.fabric, json.dumps(tried)), most_work)
 
 
 class _Taken(NamedTuple):
@@ -420,6 +434,10 @@ class _Taken(NamedTuple):
     """Those for which its busiest link is busy."""
     work: int
     """What finding out cost, in events."""
+    chunk: float
+    """What one more chunk costs in such a trial."""
+    slices: int | None
+    """Those of its pipelines, if it has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,13 +457,13 @@ def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None, is_o
     if alone is None or size == 0:
         return _Found(Usual(least, fixed or IN_FLIGHT, None), None) if least > CHUNK else None
     smallest = least if least > CHUNK else min(SMALLEST, _power(size))
-    waves = _waves(alone, size)
+    waves = _waves(alone, size, is_only)
     law = (least, fixed or IN_FLIGHT)
     if waves is not None:
         law = waves.cut(size, smallest if is_only else min(least, _power(size)), fixed, is_only=is_only)[0]
     search = _Search(alone, sizes, None if alone.balances else waves, smallest, fixed)
     if (best := search.fastest(law, is_only=is_only)) is not None:
-        return _Found(Usual(*best, search.busy(best), search.time(best)), waves)
+        return _Found(Usual(*best, search.busy(best), search.time(best), search.slices(best)), waves)
     # One chunk is too costly to simulate, and several of them are more so.
     most = IN_FLIGHT if alone.has_unlike_chunks else 1
     return _Found(Usual(max(least, _power(-(-size // most))), fixed or most, None), waves)
@@ -465,8 +483,10 @@ def _power(size: int) -> int:
 
 
 @lru_cache(128)
-def _waves(alone: _Alone, size: int) -> _Waves | None:
-    """What waves of small and of large chunks tell of a collective; nothing if they cannot be simulated quickly."""
+def _waves(alone: _Alone, size: int, is_only: bool) -> _Waves | None:
+    """What waves of small and of large chunks tell of a collective; nothing if they cannot be simulated quickly. Where
+    the only collective keeps its busiest link busy uncut, no chunks are faster, and small ones are not looked at.
+    """
     chunks = 1
     if alone.has_unlike_chunks:
         one = alone.tried_out(size, 1, 1)
@@ -474,6 +494,8 @@ def _waves(alone: _Alone, size: int) -> _Waves | None:
             chunks *= 2
     small, large = min(CHUNK, max(1, size // 2)), size
     long = alone.wave(large, chunks)
+    if is_only and chunks == 1 and long is not None and long.one <= ALIKE * long.link:
+        return _Waves((large, large), (long, long))
     short = None if long is None else alone.wave(small, chunks)
     return None if long is None or short is None else _Waves((small, large), (short, long))
 
@@ -486,8 +508,8 @@ def least_time(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> floa
     ((kind, root, size),) = part.collectives
     if size == 0 or not 1 < len(part.members[0]) <= MOST_RANKS:
         return None
-    alone = _Alone(_description(specified, section, part.members[0], kind, root), attempt)
-    waves = None if alone.balances else _waves(alone, size)
+    alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
+    waves = None if alone.balances else _waves(alone, size, is_only=True)
     return None if waves is None else waves.cut(size, min(SMALLEST, _power(size)), None, is_only=True)[1]
 
 
@@ -514,6 +536,8 @@ class _Search:
         for cut in dict.fromkeys(starts if is_only else reversed(starts)):
             if cut is not None and not any(self._is_busy(end) for end in ends):
                 ends += [end for end in [self._descended(cut)] if end is not None]
+            if is_only and not ends:
+                return None  # several chunks cost more than one
         if not ends:
             return None
         least = min(self._cost(end) for end in ends)
@@ -528,6 +552,10 @@ class _Search:
         """The share of the time for which the busiest link is busy in the largest collective."""
         taken = self._known_times(cut)[0]
         return min(1.0, taken.link / taken.time) if taken.time > 0 else 1.0
+
+    def slices(self, cut: _Cut) -> int | None:
+        """Those of the pipelines of the largest collective."""
+        return self._known_times(cut)[0].slices
 
     def _descended(self, cut: _Cut) -> _Cut | None:
         """Where the descent from a cut ends; nothing if that cannot be simulated quickly."""
@@ -593,10 +621,17 @@ class _Search:
         assert known is not None
         return known
 
+    def _expected(self, cut: _Cut) -> float:
+        """Work of the longest trial of a cut, judged by the chunks of others."""
+        chunks = min(-(-self._sizes[0] // cut[0]), WAVES * cut[1])
+        return chunks * max((known[0].chunk for known in self._known.values() if known is not None), default=0.0)
+
     def _times(self, cut: _Cut) -> tuple[_Taken, _Taken] | None:
         """What the largest collective and the usual one take; nothing if that is too costly."""
         if cut not in self._known:
-            if self._left <= 0:
+            if self._expected(cut) >= (most := min(COSTLY, self._left)):
+                self._left -= most
+                self._known[cut] = None
                 return None
             taken = {
                 size: self._alone.taken(size, -(-size // cut[0]), cut[1], most_work=self._left)

@@ -31,7 +31,7 @@ from syncline.preview import Preview
 from syncline.schema.experiment import DEFAULT_CHUNK
 from syncline.schema.load import Variant
 from syncline.schema.section import Section
-from syncline.schema.workloads import CollectiveWorkload
+from syncline.schema.workloads import ROOTED, CollectiveWorkload
 
 OF_LAW: Final = 0.93
 """The part of the time by the law of chunks that a collective takes at least: where groups share links, some chunks are
@@ -52,6 +52,8 @@ COARSE: Final = (64, 32)
 """How much larger the chunks of estimates of training are."""
 SAMPLE: Final = 32
 """NPUs all of whose messages are counted (`preview.rs`)."""
+SLICES: Final = 64
+"""About how many a pipeline has."""
 WINDOW: Final = 10**12
 """Utilisation windows of trials, of which nobody reads any: one each second."""
 
@@ -165,7 +167,7 @@ def race(
     runners = [candidate for candidate in candidates if candidate.preview is not None]
     glance, left = max(1, work // (GLANCES * max(1, len(runners)))), work
     found: dict[str, Candidate] = {}
-    for runner in sorted(runners, key=lambda each: (_bound(each), _messages(each))):
+    for runner in sorted(runners, key=lambda each: (_bound(each), _way(each), _messages(each))):
         best = best_time(list(found.values()))
         if best is not None and (bound := _least(runner, best)) * GAIN >= best:
             found[runner.name] = replace(runner, picoseconds=bound, basis=Basis.LATE)
@@ -176,7 +178,10 @@ def race(
         if candidate.preview is None:
             found[runner.name] = candidate
             continue
-        look = _Look(candidate, _setup(candidate)) if candidate.is_complete else _glanced(candidate, glance)
+        # The first one looks best, and with a time it rules others out.
+        is_cheap = estimate.of(candidate.variant.experiment, candidate.preview).events < work // GLANCES
+        most = work if is_cheap and not found else glance
+        look = _Look(candidate, _setup(candidate)) if candidate.is_complete else _glanced(candidate, most)
         found[runner.name] = look.candidate
         left -= look.work
     for candidate in sorted((c for c in found.values() if c.basis in OPEN), key=_promise):
@@ -188,6 +193,17 @@ def race(
             found[candidate.name] = look.candidate
             left -= look.work
     return [found.get(candidate.name, candidate) for candidate in candidates]
+
+
+def _way(candidate: Candidate) -> int:
+    """Bytes that follow one another on the longest way from or to a root, in a pipeline of some slices: about how long
+    that takes to fill.
+    """
+    preview, workload = candidate.preview, candidate.variant.experiment.workload
+    if preview is None or not isinstance(workload, CollectiveWorkload) or workload.collective not in ROOTED:
+        return 0
+    slices = 1 if preview.slices is None else SLICES
+    return preview.steps * preview.bytes // (slices * max(1, preview.messages))
 
 
 def _messages(candidate: Candidate) -> int:
@@ -262,7 +278,7 @@ def _hopeless(candidate: Candidate, best: int | None, work: int) -> bool:
 def _glanced(candidate: Candidate, most_work: int) -> _Look:
     """The candidate after some work, and of smaller runs if it is not complete by then."""
     look = _tried(candidate, (NO_LIMIT, most_work))
-    if look.candidate.basis not in OPEN or _setup(candidate) > most_work:
+    if look.candidate.basis not in OPEN or _setup(candidate) > most_work or _costs_as_much(candidate):
         return look
     attempt, work = look.candidate.attempt, look.work
     times: list[tuple[Fraction, int]] = []
@@ -273,6 +289,15 @@ def _glanced(candidate: Candidate, most_work: int) -> _Look:
             return replace(look, work=work)
         times.append((share, small.candidate.picoseconds))
     return _Look(replace(look.candidate, picoseconds=_extended(times), basis=Basis.PART), work)
+
+
+def _costs_as_much(candidate: Candidate) -> bool:
+    """Whether fewer bytes of a single collective cost as many events: those of one chunk do without packets."""
+    experiment, preview = candidate.variant.experiment, candidate.preview
+    workload, collective = experiment.workload, experiment.collective
+    if preview is None or not isinstance(workload, CollectiveWorkload) or collective.chunks is not None:
+        return False
+    return (collective.chunk or workload.size) >= workload.size and preview.packets <= preview.messages
 
 
 def _tried(candidate: Candidate, limits: tuple[int, int], prepared: engine.Prepared | None = None) -> _Look:
@@ -341,6 +366,8 @@ def _in_chunks(variant: Variant) -> tuple[Variant, float | None]:
         return variant, None
     for _, usual in completing.usual_chunks(variant):
         cut = {"chunk": usual.chunk, "inflight": usual.inflight}
+        if experiment.collective.slices is None and experiment.collective.slice is None and usual.slices is not None:
+            cut["slices"] = usual.slices
         changed = _changed(variant, collective=experiment.collective.model_copy(update=cut))
         is_there = experiment.network.backend == FlowNetwork().backend and not experiment.network.is_random
         return changed, usual.time_ps if is_there else None

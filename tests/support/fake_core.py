@@ -458,6 +458,7 @@ def attempt(spec_json: str, most_ps: int, most_work: int, monitor: Monitor | Non
             "work": min(summary["events"], most_work),
             "delivered_bytes": summary["network"]["delivered_bytes"],
             "busiest_link_ps": max(struct.unpack(f"<{len(busy) // 8}q", busy)),
+            "slices": None,
         }
     )
 

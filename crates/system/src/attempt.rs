@@ -48,4 +48,6 @@ pub struct Attempt {
     /// The longest that a link was busy; on a backend without contention a link may be asked for more than there is
     /// time.
     pub busiest_link_ps: u64,
+    /// Slices of its pipelines, if it has any, and all have as many.
+    pub slices: Option<u32>,
 }

@@ -134,7 +134,7 @@ pub fn plan(spec: &Spec) -> Result<RunPlan, RunError> {
 }
 
 /// Runs trials for [`RunPlan`]: see [`TryOut`](crate::pipeline::TryOut).
-pub fn try_out(spec: &Spec, left: &mut u64) -> Option<u64> {
+pub fn try_out(spec: &Spec, left: &mut u64) -> Option<(u64, u64)> {
     let plan = plan(spec).ok()?;
     let setup = plan.setup();
     if setup > *left {
@@ -145,7 +145,7 @@ pub fn try_out(spec: &Spec, left: &mut u64) -> Option<u64> {
     let limits = Limits { time_ps: u64::MAX, work: *left };
     let attempt = attempt_plan(spec, plan, limits, &Arc::default()).ok()?;
     *left -= attempt.work.min(*left);
-    (attempt.ending == Ending::Complete).then_some(attempt.time_ps)
+    (attempt.ending == Ending::Complete).then_some((attempt.time_ps, attempt.work))
 }
 
 /// Runs the simulation that a JSON document describes, until a limit is passed.
@@ -169,8 +169,9 @@ pub fn attempt_spec(spec: &Spec, limits: Limits, monitor: &Arc<Monitor>) -> Resu
 /// # Errors
 /// As [`run`].
 pub fn attempt_plan(spec: &Spec, plan: RunPlan, limits: Limits, monitor: &Arc<Monitor>) -> Result<Attempt, RunError> {
+    let slices = plan.slices();
     match build(spec, plan, Goal::Attempt(limits), monitor)? {
-        Built::Attempted(attempt) => Ok(attempt),
+        Built::Attempted(attempt) => Ok(Attempt { slices, ..attempt }),
         Built::Checked | Built::Ran(_) | Built::ToldApart(_) => unreachable!("an attempt was asked for"),
     }
 }

@@ -8,10 +8,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use syncline_core::{NodeId, Ps, Rate, Refusal};
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Routing, Way};
 
-/// The graph that was built last, with the routes that have been looked for: the next run is often on the same machine, and
-/// looking for routes takes most of setting up a large one.
+/// The graph that was read and built last, with the routes that have been looked for: the next run is often on the same
+/// machine, and to read it and to look for routes takes most of setting up a large one.
 #[derive(Debug, Default)]
-pub struct KnownGraphs(Mutex<Option<KnownGraph>>);
+pub struct KnownGraphs {
+    graph: Mutex<Option<KnownGraph>>,
+    text: Mutex<Option<ReadFabric>>,
+}
 
 #[derive(Debug)]
 struct KnownGraph {
@@ -20,15 +23,41 @@ struct KnownGraph {
     graph: Arc<Graph>,
 }
 
+/// A graph that was read, and the text up to its end.
+#[derive(Debug)]
+struct ReadFabric {
+    text: String,
+    fabric: FabricSpec,
+}
+
+/// How a description begins whose graph is read once.
+const BEGINNING: (&str, &str) = (r#"{"fabric": "#, r#"{"kind": "graph""#);
+
 impl KnownGraphs {
+    /// The graph with which a description begins, and the text that follows it; none if that does not begin with one.
+    pub fn read<'a>(&self, json: &'a str) -> Option<(FabricSpec, &'a str)> {
+        let after = json.strip_prefix(BEGINNING.0).filter(|after| after.starts_with(BEGINNING.1))?;
+        let mut kept = self.text.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(read) = kept.as_ref()
+            && let Some(rest) = json.strip_prefix(&read.text)
+        {
+            return Some((read.fabric.clone(), rest));
+        }
+        let mut values = serde_json::Deserializer::from_str(after).into_iter::<FabricSpec>();
+        let fabric = values.next()?.ok()?;
+        let (text, rest) = json.split_at(BEGINNING.0.len() + values.byte_offset());
+        *kept = Some(ReadFabric { text: text.into(), fabric: fabric.clone() });
+        Some((fabric, rest))
+    }
+
     fn find(&self, fabric: &FabricSpec, participants: &[NodeId]) -> Option<Arc<Graph>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         let known = kept.as_ref()?;
         (known.participants == participants && known.fabric == *fabric).then(|| known.graph.clone())
     }
 
     fn keep(&self, fabric: &FabricSpec, participants: Vec<NodeId>, graph: &Arc<Graph>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         *kept = Some(KnownGraph { fabric: fabric.clone(), participants, graph: graph.clone() });
     }
 }

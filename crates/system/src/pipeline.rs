@@ -30,21 +30,28 @@ const MOST: u64 = 4096;
 /// Where a block has more in the run, those of the trial are larger.
 const PACKETS: (u64, u64) = (16, 64);
 const PACKETS_OF_A_TRIAL: u64 = 1 << 19;
-/// Messages of a trial. Where a few slices have more, the machine is so large that trials would take longer than
-/// what they are for.
-const MESSAGES: u64 = 40_000;
 /// Slices of a trial after which another one costs what the next will.
 const SETTLED: u64 = 64;
+/// The same of a chain, each of whose stages waits for the one before it and nothing else.
+const CHAINED: u64 = 8;
+/// Work that a chunk may cost in all its slices; and where a trial of so many slices that another one costs what the next
+/// will costs too much itself.
+const WORK_OF_A_CHUNK: u64 = 2_400_000;
+const WORK_OF_A_GUESS: u64 = 600_000;
 /// Work of all trials together, with what each sets up: a quarter of a second.
 const WORK: u64 = 1_000_000;
-/// Slices when no trial can tell.
-const UNTRIED: u32 = 64;
+/// What a single one may cost at most: one over this of it.
+const SHARE: u64 = 8;
+/// Slices when no trial can tell, at most.
+const UNTRIED: u64 = 64;
+/// Events of a message, roughly.
+const EVENTS: u64 = 4;
 /// In percent, how much longer than the best time the time with fewer slices may be.
 const CLOSE: u128 = 102;
 
-/// Runs a description to its end: its simulated time in picoseconds. The work of it, with what it sets up, is taken from
+/// Runs a description to its end: its simulated time in picoseconds and its work. That work, with what it sets up, is taken from
 /// what is left; `None` if there is not as much, or if it cannot be run.
-pub type TryOut = fn(&Spec, left: &mut u64) -> Option<u64>;
+pub type TryOut = fn(&Spec, left: &mut u64) -> Option<(u64, u64)>;
 
 /// What is to be pipelined.
 pub struct Pipelined<'a> {
@@ -66,10 +73,22 @@ pub struct Pipelined<'a> {
 
 /// Trials that have been made.
 struct Trials {
-    /// Bytes of a slice and number of slices, and what they took.
-    times: BTreeMap<(u64, u64), u128>,
+    /// By bytes of a slice and number of slices.
+    known: BTreeMap<(u64, u64), Trial>,
+    /// What another slice of those that were tried last costs.
+    work_of_a_slice: u64,
+    /// Slices of a trial at most.
+    most: u64,
     /// Work that further ones may cost.
     left: u64,
+}
+
+/// What a trial took.
+#[derive(Clone, Copy)]
+struct Trial {
+    /// Picoseconds.
+    time: u128,
+    work: u64,
 }
 
 /// The slices in which a phase passes on a chunk, if it is a pipeline.
@@ -79,6 +98,19 @@ pub fn slices_of(phase: &Phase) -> Option<u32> {
         Algorithm::InSwitch { .. } => None, // has pieces of a message
         algorithm => algorithm.slices(),
     }
+}
+
+/// The first number of a range that has a property, which all after it have as well; the last one if none has it.
+fn first(mut low: u32, mut high: u32, mut has: impl FnMut(u32) -> bool) -> u32 {
+    while low < high {
+        let middle = low.midpoint(high);
+        if has(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
 }
 
 impl Pipelined<'_> {
@@ -92,8 +124,14 @@ impl Pipelined<'_> {
         // Both ways through a tree are busy at once only when there are more slices than stages, and ports that take both in
         // turn find their rhythm later.
         let stages = u64::from(self.plan.steps()) + 1;
-        let few = (4 * stages).next_power_of_two().max(SETTLED).min(MESSAGES / self.messages().max(1));
-        self.best(most, few).unwrap_or(UNTRIED.min(most as u32))
+        let few = if self.is_chained() { CHAINED } else { (4 * stages).next_power_of_two().max(SETTLED) };
+        self.best(most, few)
+    }
+
+    /// Whether all that is in slices passes along chains.
+    fn is_chained(&self) -> bool {
+        let is_chain = |phase: &Phase| matches!(phase.algorithm, Algorithm::Chain { .. });
+        self.plan.phases().iter().all(|phase| is_chain(phase) || slices_of(phase).is_none())
     }
 
     /// Messages of a slice, roughly.
@@ -107,36 +145,47 @@ impl Pipelined<'_> {
     }
 
     /// The least power of two up to `most` whose time is close to the best one's, by trials from `few` slices on.
-    fn best(&self, most: u64, few: u64) -> Option<u32> {
-        let few = 1 << few.checked_ilog2().filter(|&log| log > 0)?;
-        let mut trials = Trials { times: BTreeMap::new(), left: WORK };
-        let mut times: Vec<(u64, u128)> = Vec::new();
-        for k in (0..=most.ilog2()).map(|log| 1 << log) {
-            times.extend(self.time(self.chunk.div_ceil(k), k, few, &mut trials).map(|time| (k, time)));
-            // Beyond the best number the time only rises.
-            if times.len() > 3 && times[times.len() - 4..].is_sorted_by(|a, b| a.1 * 105 < b.1 * 100) {
-                break;
-            }
-        }
-        let best = times.iter().map(|t| t.1).min()?;
-        times.iter().find(|t| t.1 * 100 <= best * CLOSE).map(|t| t.0 as u32)
+    fn best(&self, most: u64, few: u64) -> u32 {
+        let mut trials = Trials { known: BTreeMap::new(), work_of_a_slice: 0, most: u64::MAX, left: WORK };
+        let one = self.trial(self.chunk, 1, &mut trials).map_or(EVENTS * self.messages(), |one| one.work).max(1);
+        trials.most = WORK / SHARE / one;
+        let untried = UNTRIED.min(WORK_OF_A_GUESS / one).clamp(1, most) as u32;
+        let Some(log) = few.min(trials.most).checked_ilog2().filter(|&log| log > 0) else { return untried };
+        let few = 1 << log;
+        let mut seen: BTreeMap<u32, Option<u128>> = BTreeMap::new();
+        // What no trial can tell takes too long.
+        let mut time = |log: u32| {
+            let k = 1 << log;
+            let taken = || self.time(self.chunk.div_ceil(k), k, few, &mut trials);
+            seen.entry(log).or_insert_with(taken).unwrap_or(u128::MAX)
+        };
+        // The time falls up to the best number, and rises beyond it.
+        let best = first(0, most.ilog2(), |log| time(log) <= time(log + 1));
+        let close = time(best).saturating_mul(CLOSE) / 100;
+        first(0, best, |log| time(log) <= close);
+        let close = seen.values().flatten().min().map(|least| least.saturating_mul(CLOSE) / 100);
+        seen.iter().find(|(_, time)| time.is_some() && **time <= close).map_or(untried, |(&log, _)| 1 << log)
     }
 
     /// Time of `k` slices of so many bytes, in ps; `None` if no trial can tell.
     fn time(&self, slice: u64, k: u64, mut few: u64, trials: &mut Trials) -> Option<u128> {
+        if trials.work_of_a_slice.saturating_mul(k) > WORK_OF_A_CHUNK {
+            return None;
+        }
         while few < k {
             let (half, full) = (self.trial(slice, few / 2, trials)?, self.trial(slice, few, trials)?);
             // The first slices have long arrived, and what comes back meets what goes out.
-            if half >= 2 * self.trial(slice, 1, trials)? {
-                let more = full.saturating_sub(half) * u128::from(k - few);
-                return Some(full + more / u128::from(few - few / 2));
+            let settled = self.is_chained() || half.time >= 2 * self.trial(slice, 1, trials)?.time;
+            if settled || 2 * few > trials.most {
+                let (added, more) = (few - few / 2, k - few);
+                trials.work_of_a_slice = full.work.saturating_sub(half.work) / added;
+                let most = if settled { WORK_OF_A_CHUNK } else { WORK_OF_A_GUESS };
+                let longer = full.time.saturating_sub(half.time) * u128::from(more) / u128::from(added);
+                return (trials.work_of_a_slice.saturating_mul(k) <= most).then_some(full.time + longer);
             }
             few *= 2;
-            if few > MESSAGES / self.messages().max(1) {
-                return None;
-            }
         }
-        self.trial(slice, k, trials)
+        self.trial(slice, k, trials).map(|trial| trial.time)
     }
 
     /// How many times larger packets are in a trial of slices of so many bytes. What an engine takes in has a size of its
@@ -153,9 +202,9 @@ impl Pipelined<'_> {
     }
 
     /// What a chunk of `k` slices of `slice` bytes takes in the simulation.
-    fn trial(&self, slice: u64, k: u64, trials: &mut Trials) -> Option<u128> {
-        if let Some(&time) = trials.times.get(&(slice, k)) {
-            return Some(time);
+    fn trial(&self, slice: u64, k: u64, trials: &mut Trials) -> Option<Trial> {
+        if let Some(&known) = trials.known.get(&(slice, k)) {
+            return Some(known);
         }
         if trials.left == 0 {
             return None;
@@ -179,8 +228,9 @@ impl Pipelined<'_> {
         if spec.fold == FoldSpec::On {
             spec.fold = FoldSpec::Auto;
         }
-        let time = (self.try_out)(&spec, &mut trials.left)?.into();
-        trials.times.insert((slice, k), time);
-        Some(time)
+        let (time, work) = (self.try_out)(&spec, &mut trials.left)?;
+        let trial = Trial { time: time.into(), work };
+        trials.known.insert((slice, k), trial);
+        Some(trial)
     }
 }

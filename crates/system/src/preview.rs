@@ -370,6 +370,12 @@ impl RunPlan {
         seconds.fold(0.0, f64::max)
     }
 
+    /// Slices of its pipelines, if it has any, and all have as many.
+    pub fn slices(&self) -> Option<u32> {
+        let plans = self.cohorts.iter().flat_map(|cohort| cohort.layout.plans());
+        same(plans.flat_map(Plan::phases).filter_map(slices_of))
+    }
+
     /// Looks ahead. How much memory the run takes is found from what this counts ([`crate::run_memory`]).
     pub fn preview(&self, spec: &Spec) -> Preview {
         let layout = self.layout();
@@ -398,7 +404,7 @@ impl RunPlan {
             simulated_links: self.fabric.links(),
             unfolded: self.folding.unfolded.clone(),
             steps: plans().map(Plan::steps).max().unwrap_or(0),
-            slices: same(plans().flat_map(|plan| plan.phases()).filter_map(slices_of)),
+            slices: self.slices(),
             chunks: chunks.saturating_mul(self.job.iterations.into()),
             chunk_bytes: self.cohorts.iter().map(|cohort| self.largest_chunk(cohort).0).max().unwrap_or(0),
             messages_per_npu: count(first.sent.messages),
@@ -415,7 +421,7 @@ impl RunPlan {
             flow_byte_hops: count(all.flow_byte_hops),
             kernels: kernels.saturating_mul(self.fabric.npus().into()),
             memory_bytes: 0,
-            lower_bound_ps: self.folding.bound.as_ref().map_or(0, |b| b.time.0),
+            lower_bound_ps: self.folding.bound(spec).map_or(0, |b| b.time.0),
             busy_ps: (self.busiest_class_s(&all.class_byte_hops) * times * 1e12) as u64, // the conversion saturates
             offloaded: self.folding.offloaded.clone(),
             warnings: self.folding.remarks.clone(),

@@ -41,8 +41,20 @@ pub struct Folded {
     pub remarks: Vec<String>,
     /// Of switch offload: what is done in switches, and what is left to the NPUs.
     pub offloaded: Option<String>,
-    /// What no schedule of a single collective can beat.
-    pub bound: Option<Bound>,
+    /// The machine, unfolded.
+    machine: Machine,
+}
+
+impl Folded {
+    /// What no schedule can beat, if the run is a single collective.
+    pub fn bound(&self, spec: &Spec) -> Option<Bound> {
+        let JobSpec::Collective { bytes, root, collective, .. } = spec.job else { return None };
+        let task = Task { kind: collective.kind(), bytes, root: Rank(root) };
+        let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
+        let groups = spec.groups.as_ref().map(GroupsSpec::nodes);
+        let switches_add = spec.endpoint.model().adding_switches().is_some();
+        Some(lower_bound(&self.machine, groups.as_deref(), grid, switches_add, task))
+    }
 }
 
 /// What is to be run, where, and how its collectives are laid out.
@@ -109,7 +121,6 @@ impl RunPlan {
             [(_, placement, _)] => endpoint.adding_switches().map(|_| offload::summary(&placement.plans)),
             _ => None,
         };
-        let bound = bound(spec, &machine);
         let (fabric, multiplicity, unfolded) = match folded(spec, &machine, (&job, &families.classes), &mut cohorts) {
             Folding::Folded(fabric, multiplicity) => (fabric, multiplicity, None),
             Folding::Unfolded(reason) if spec.fold == FoldSpec::On => {
@@ -119,7 +130,7 @@ impl RunPlan {
             Folding::Unfolded(reason) => (machine.fabric(), 1, Some(reason)),
         };
         memory::check_fabric(spec, &*fabric, unfolded.as_deref())?;
-        let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, bound };
+        let folding = Folded { npus, multiplicity, unfolded, remarks, offloaded, machine };
         let part = |(cohort, placement, config): (&FamilyCohort<'_>, Placement, CollectiveConfig)| CohortPart {
             family: cohort.family,
             demand: cohort.demand.clone(),
@@ -239,16 +250,6 @@ impl OfCohort<'_> {
         limits::check_chunks(&placement, demand, &config)?;
         Ok((placement, config, contention))
     }
-}
-
-/// What no schedule of a single collective can beat.
-fn bound(spec: &Spec, machine: &Machine) -> Option<Bound> {
-    let JobSpec::Collective { bytes, root, collective, .. } = spec.job else { return None };
-    let task = Task { kind: collective.kind(), bytes, root: Rank(root) };
-    let grid = spec.groups.as_ref().and_then(|g| g.grid.as_deref());
-    let groups = spec.groups.as_ref().map(GroupsSpec::nodes);
-    let switches_add = spec.endpoint.model().adding_switches().is_some();
-    Some(lower_bound(machine, groups.as_deref(), grid, switches_add, task))
 }
 
 /// Folds a run if it may and can be.

@@ -82,6 +82,9 @@ pub struct Spec {
     pub graphs: Arc<KnownGraphs>,
 }
 
+/// A fabric in the place of one that has been read.
+const UNREAD: &str = r#""fabric": {"kind": "product", "dims": []}"#;
+
 impl Spec {
     /// Reads a description.
     ///
@@ -104,7 +107,15 @@ impl Spec {
     /// # Errors
     /// As [`Spec::read`].
     pub fn read_on(graphs: &Arc<KnownGraphs>, json: &str) -> Result<Spec, RunError> {
-        Ok(Spec { graphs: graphs.clone(), ..Spec::read(json)? })
+        let read = match graphs.read(json) {
+            // What is refused is refused with places in the whole text.
+            Some((fabric, rest)) => match Spec::read(&format!("{{{UNREAD}{rest}")) {
+                Ok(spec) => Spec { fabric, ..spec },
+                Err(_) => Spec::read(json)?,
+            },
+            None => Spec::read(json)?,
+        };
+        Ok(Spec { graphs: graphs.clone(), ..read })
     }
 }
 

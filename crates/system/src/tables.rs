@@ -11,6 +11,7 @@ mod summary;
 mod usage;
 mod windows;
 
+use crate::bound::Bound;
 use crate::cohorts::{Cohort, CohortId};
 use crate::driver::{CollectiveTimes, Outcome, Simulation};
 use crate::endpoints::EndpointEvent;
@@ -44,7 +45,8 @@ where
 {
     let fabric = simulation.layout().fabric();
     let copies = all_links(fabric).map(|(node, port)| fabric.link_multiplicity(node, port)).collect();
-    let view = View { spec, simulation, outcome: &outcome, npu: slowest(simulation), folded, copies };
+    let bound = folded.bound(spec);
+    let view = View { spec, simulation, outcome: &outcome, npu: slowest(simulation), folded, bound, copies };
     let counters = simulation.network().counters();
     let known = |table: &Table| DECLARATIONS.iter().any(|declared| declared.name == table.name);
     assert!(!counters.iter().any(known), "a table of the network has the name of one that every run has");
@@ -71,6 +73,8 @@ struct View<'a, N: Network, E: Endpoint<N>> {
     outcome: &'a Outcome,
     npu: NodeId,
     folded: Folded,
+    /// What no schedule of a single collective can beat.
+    bound: Option<Bound>,
     /// Links of the machine for which each simulated one stands.
     copies: Vec<u64>,
 }

@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+from syncline.description import Described
 from syncline.fabric.gpu_products import Hardware
 from syncline.quantities import LARGEST
 
@@ -149,35 +150,37 @@ class Graph:
         """Payload bytes per second over all outgoing links of a node."""
         return sum(link.total_rate for link in self.links if link.src == node)
 
-    def specification(self) -> dict[str, Any]:
-        """The engine's description. Its nodes and links are those of all calls."""
-        return dict(self._specified)
+    def specification(self) -> Described:
+        """The engine's description, which is that of all calls."""
+        return self._specified
 
     @cached_property
-    def _specified(self) -> dict[str, Any]:
+    def _specified(self) -> Described:
         classes = self.classes
         number = {kind: index for index, kind in enumerate(classes)}
         routing: dict[str, Any] = {"by": self.routing.by}
         if self.routing.by == "groups":
             routing |= {"size": self.routing.size, "class": number[self.routing.kind]}
-        return {
-            "kind": "graph",
-            "npus": self.npus,
-            "nodes": [{"name": node.name, "kind": node.kind} for node in self.nodes],
-            "classes": classes,
-            "links": [
-                {
-                    "from": link.src,
-                    "to": link.dst,
-                    "rate_bytes_per_s": rate,
-                    "latency_ps": link.latency,
-                    "class": number[link.kind],
-                }
-                for link in self.links
-                for rate in _entries(link)
-            ],
-            **({} if self.routing == Routing() else {"routing": routing}),
-        }
+        return Described(
+            {
+                "kind": "graph",
+                "npus": self.npus,
+                "nodes": [{"name": node.name, "kind": node.kind} for node in self.nodes],
+                "classes": classes,
+                "links": [
+                    {
+                        "from": link.src,
+                        "to": link.dst,
+                        "rate_bytes_per_s": rate,
+                        "latency_ps": link.latency,
+                        "class": number[link.kind],
+                    }
+                    for link in self.links
+                    for rate in _entries(link)
+                ],
+                **({} if self.routing == Routing() else {"routing": routing}),
+            }
+        )
 
     def attributes(self) -> list[dict[str, Any]]:
         """The attributes of nodes in the engine's description, for network backends that know them."""

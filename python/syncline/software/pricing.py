@@ -23,7 +23,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from syncline import demand
+from syncline import demand, description
 from syncline.errors import InputError
 from syncline.fabric import allocation, hardware, notation, topologies
 from syncline.fabric.machines import Cluster
@@ -237,7 +237,7 @@ class _Priced:
         section["chunking"] = {"by": "count", "chunks": 1}
         found = demand.alone(self.specified, section, groups, kind, root)
         network = FlowNetwork() if self.experiment.network.has_contention else self.experiment.network
-        return json.dumps(found | {"fabric": _undisturbed(place.cluster), "network": network.specification()})
+        return description.text(found | {"fabric": _undisturbed(place.cluster), "network": network.specification()})
 
 
 def _class(name: str) -> Software:

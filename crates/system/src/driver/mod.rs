@@ -271,6 +271,7 @@ where
             work: self.work(),
             delivered_bytes: self.net.books().delivered,
             busiest_link_ps: (0..usage.links()).map(|link| usage.busy(link).0).max().unwrap_or(0),
+            slices: None, // who sets a run up knows them
         };
         if ending == Ending::Complete {
             self.outcome(end)?; // the books balance

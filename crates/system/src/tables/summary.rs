@@ -174,8 +174,8 @@ where
                 breakdown: self.breakdown(),
             },
             events: self.outcome.events,
-            lower_bound_ps: self.folded.bound.as_ref().map_or(0, |b| b.time.0),
-            lower_bound_by: self.folded.bound.as_ref().map_or(String::new(), |b| b.by.clone()),
+            lower_bound_ps: self.bound.as_ref().map_or(0, |b| b.time.0),
+            lower_bound_by: self.bound.as_ref().map_or(String::new(), |b| b.by.clone()),
             offloaded: self.folded.offloaded.clone(),
             warnings: self.folded.remarks.iter().cloned().chain(self.contention()).collect(),
         }
@@ -210,7 +210,7 @@ where
         let finished = self.outcome.collectives.iter().flatten().all(|c| c.completed.is_some());
         let (link, busy) =
             (0..fabric.links()).map(|l| (l, usage.busy(l))).max_by_key(|&(l, busy)| (busy, u32::MAX - l))?;
-        let bound = self.folded.bound.as_ref().filter(|bound| bound.time > end);
+        let bound = self.bound.as_ref().filter(|bound| bound.time > end);
         if let (true, true, Some(bound)) = (finished, busy <= end, bound) {
             let Bound { time, by } = bound;
             if self.spec.network.model().has_contention() {
