@@ -245,6 +245,15 @@ class TestMatrix:
         assert graph.link_unit is None
         assert graph.warnings == ()
 
+    def test_what_is_near_by_numa_is_of_one_socket_whatever_its_cpus_are(self) -> None:
+        """GPUs of one NUMA node may each have cores of their own; where no NUMA nodes are named, cores decide."""
+        cores = ("0-7", "8-15", "16-23", "24-31")
+        for numa, sockets in ((("0", "0", "1", "1"), 2), (("0", "1", "2", "3"), 4), (("0", "0", "0", "0"), 1)):
+            affinities = [f"{own}\t{node}" for own, node in zip(cores, numa, strict=True)]
+            graph = read(matrix(full(4, "NV4"), affinities))
+            assert Counter(node.kind for node in graph.nodes) == {"npu": 4, "cpu": sockets}
+        assert Counter(node.kind for node in read(matrix(full(4, "NV4"), cores)).nodes) == {"npu": 4, "cpu": 4}
+
     def test_links_that_are_down(self) -> None:
         graph = read(matrix(["X NV2 N/A", "NV2 X N/A", "N/A N/A X"]))
         assert {link.count for link in graph.links if link.kind == NVLINK} == {2}
