@@ -15,7 +15,7 @@ import syncline
 from support.topologies import CLOUD_XML, PLAIN, dgx1_matrix, dgx1_xml, full, matrix, nvswitch_xml
 from syncline.errors import InputError
 from syncline.fabric import files, notation
-from syncline.fabric.graph import NVLINK, NVSWITCH, PCIE, Graph
+from syncline.fabric.graph import C2C, NVLINK, NVSWITCH, PCIE, Graph
 
 GB = 10**9
 TREE = """Nodes 32
@@ -137,6 +137,13 @@ class TestNccl:
         )
         rates = {link.kind: link.total_rate for link in read(text).links}
         assert rates == {NVLINK: 75 * GB, PCIE: 13_120_000_000, "C2C": 450 * GB, "X-Bus": 32 * GB}
+
+    def test_all_links_of_a_gpu_to_its_cpu_count(self) -> None:
+        """`bw` is that of one, in MB/s."""
+        gpu = '<gpu dev="0" sm="90" rank="0"><c2c bw="45000" count="10"/></gpu>'
+        graph = read(f'<system><cpu><pci busid="0000:01:00.0" class="0x030200">{gpu}</pci></cpu></system>')
+        found = {(link.rate, link.count, link.total_rate) for link in graph.links if link.kind == C2C}
+        assert found == {(45 * GB, 10, 450 * GB)}
 
     def test_several_machines_in_one_file(self) -> None:
         hosts = "".join(
