@@ -6,8 +6,11 @@ use syncline_collective::{Algorithm, Axis, Composition, Kind, PhaseId, Plan, Pla
 use syncline_core::{Bytes, Grid, Id, Rate};
 
 fn plan(kind: Kind, sizes: &[u32], root: u32) -> Plan {
+    composed(kind, Composition::AllScattered, sizes, root)
+}
+
+fn composed(kind: Kind, composition: Composition, sizes: &[u32], root: u32) -> Plan {
     let axes: Vec<Axis> = sizes.iter().map(|&size| Axis { size, algorithm: Algorithm::Direct }).collect();
-    let composition = Composition::AllScattered;
     Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(root), order: None }).expect("a plan")
 }
 
@@ -48,6 +51,25 @@ proptest! {
                 prop_assert_eq!((0..grid.ranks()).map(held).sum::<u64>(), len, "{:?} {:?}", kind, phase);
             }
         }
+    }
+
+    /// Where each phase works on what the one before has left, a chunk is cut into a part for every rank; where all of it is gone
+    /// over again, into one for every rank of the longest line; and of a share of the first line, into parts of these.
+    #[test]
+    fn a_chunk_is_cut_into_a_part_for_every_rank_of_a_line(sizes in prop::collection::vec(1u32..6, 1..5)) {
+        let (all, longest) = (sizes.iter().product::<u32>(), *sizes.iter().max().expect("a size"));
+        let mut longer = sizes.iter().copied().filter(|&size| size > 1);
+        let local = longer.next().unwrap_or(1) * longer.max().unwrap_or(1);
+        let finest = |kind, composition| composed(kind, composition, &sizes, 0).finest();
+        for kind in Kind::ALL {
+            let expected = match kind {
+                Kind::AllReduce | Kind::ReduceScatter | Kind::AllGather | Kind::Scatter | Kind::Gather => all,
+                Kind::AllToAll | Kind::Broadcast | Kind::Reduce => longest,
+            };
+            prop_assert_eq!(finest(kind, Composition::AllScattered), u64::from(expected), "{:?}", kind);
+        }
+        let found = [Composition::PerDimension, Composition::LocalFirst].map(|each| finest(Kind::AllReduce, each));
+        prop_assert_eq!(found, [longest, local].map(u64::from));
     }
 
     /// Of a vector that divides evenly: along a dimension of n ranks an all-reduce sends 2 (n-1)/n of what is left of it there,
