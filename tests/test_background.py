@@ -80,6 +80,20 @@ def test_flows_that_are_not_finished_are_counted(tmp_path: Path) -> None:
     assert row["alone_ps"] > 8 * 10**12
 
 
+def test_every_flow_has_finished_or_failed_or_is_under_way(tmp_path: Path) -> None:
+    """One of each: nobody hears of what is sent to NPU 3, and the last flow is longer than the run."""
+    flows = "".join(
+        f"    - {{from: npu {src}, to: npu {dst}, size: {size}}}\n"
+        for src, dst, size in ((1, 2, "10kB"), (0, 3, "10kB"), (1, 2, "100GB"))
+    )
+    group = ("--set", "groups=0-2", "--set", "workload.size=10MB")
+    fault = ("network.transport=roce", "network.min_rto=20us", "network.faults=[{node: npu 3, at: 0s, rate: 0%}]")
+    settings = [argument for setting in fault for argument in ("--set", setting)]
+    (entry,) = document(tmp_path, flows, *group, *settings)["runs"]
+    counts = [entry["network"][f"background_{name}"] for name in ("finished", "failed", "unfinished", "flows")]
+    assert counts == [1, 1, 1, 3]
+
+
 def test_random_flows_depend_on_the_seed_alone(tmp_path: Path) -> None:
     random = "    - {load: 20%, sizes: hadoop, from: [npu 0, npu 1], to: all}"
     one, same = (document(tmp_path / name, random, "--seed", "3") for name in ("a", "b"))

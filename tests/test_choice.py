@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, Final, get_args
 
@@ -11,10 +12,11 @@ import pytest
 
 from support import fake_core
 from support.experiments import study
-from syncline import choice, in_flight
+from syncline import choice, engine, in_flight
 from syncline.errors import InputError
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.load import Choice
+from syncline.trials import Basis, Candidate
 
 BASE = "name: a\ntopology: Torus(4,4)\nworkload: {collective: all-reduce, size: 64MB}\ncollective: {algorithm: auto}\n"
 
@@ -110,6 +112,18 @@ def test_what_is_too_costly_is_tried_on_a_cheaper_backend(
     found = chosen(BASE + "network: packet\n")
     assert set(backends) == used
     assert said in found.because
+
+
+@pytest.mark.usefixtures("fake_engine")
+def test_what_is_too_costly_is_as_many_times_as_long_as_the_best_as_on_the_cheaper_backend() -> None:
+    """300 here and 200 there: what takes 500 there takes 750 here."""
+    (variant,) = study(BASE.replace("auto", "ring")).variants
+    preview = engine.preview(variant)
+    best = Candidate("ring", variant, preview, 300, Basis.COMPLETE)
+    costly = Candidate("direct", variant, preview)
+    cheaper = [replace(best, picoseconds=200), replace(costly, picoseconds=500, basis=Basis.COMPLETE)]
+    found = choice._supplemented([best, costly], cheaper, best)
+    assert found == [best, replace(costly, picoseconds=750, basis=Basis.CHEAPER)]
 
 
 def test_a_backend_that_ignores_contention_chooses_nothing(backends: list[str]) -> None:

@@ -247,3 +247,13 @@ class TestIdealThatIsNoBound:
         (warning,) = comparison.beaten_in_sweep(rows)
         assert warning.startswith("ACE is faster than Ideal at 2 of 5 points, up to 4.00 times")
         assert comparison.beaten_in_sweep([row for row in rows if row["variant"] == "ACE"]) == []
+
+    def test_in_sweeps_of_several_experiments_each_has_points_of_its_own(self) -> None:
+        """What is faster in one of them is held against the bound of that one."""
+        rows: list[dict[str, Any]] = [
+            {"base": base, "point": 0, "variant": name, "time_s": time}
+            for base, times in (("a", (2.0, 3.0)), ("b", (9.0, 8.0)))
+            for name, time in zip(("ACE", "Ideal"), times, strict=True)
+        ]
+        (warning,) = comparison.beaten_in_sweep(rows)
+        assert warning.startswith("ACE is faster than Ideal at 1 of 2 points, up to 1.50 times")

@@ -11,6 +11,7 @@ import pytest
 
 from support.command import run
 from syncline.networks.ethernet import EthernetNetwork
+from syncline.networks.faults import Fault, changes
 
 STAR = "Switch({n}, rate=100Gb/s, latency=500ns)"
 NS3 = ("network.profile=ns3-3.37", "collective.chunks=1")
@@ -147,6 +148,21 @@ def test_faults_cost_time_and_all_bytes_arrive(fault: str) -> None:
         case _:
             assert network["retransmissions"] > 20
             assert hurt["time_s"] > 1.1 * whole["time_s"]
+
+
+def test_all_is_as_before_when_a_fault_is_over() -> None:
+    """The whole rate and no losses, of a link in both directions and of a node; another fault goes on."""
+    link: dict[str, Any] = {"link": ["npu 1", "switch 0"], "at": "2us", "until": "7us", "rate": "40%", "loss": "3%"}
+    faults = [link, {"node": "npu 0", "at": "1us", "until": "9us", "rate": "25%"}, {"node": "npu 2", "rate": "50%"}]
+    found = changes([Fault.model_validate(fault) for fault in faults], 4)
+    ways = [{"of": "between", "from": src, "to": dst} for src, dst in ((1, 4), (4, 1))]
+    assert found == [
+        {"of": "node", "at_ps": 0, "node": 2, "rate_percent": 50},
+        {"of": "node", "at_ps": 1_000_000, "node": 0, "rate_percent": 25},
+        *(way | {"at_ps": 2_000_000, "rate_percent": 40, "loss_millionths": 30_000} for way in ways),
+        *(way | {"at_ps": 7_000_000, "rate_percent": 100, "loss_millionths": 0} for way in ways),
+        {"of": "node", "at_ps": 9_000_000, "node": 0, "rate_percent": 100},
+    ]
 
 
 def test_a_link_that_stays_down_ends_the_run_and_names_the_sender() -> None:

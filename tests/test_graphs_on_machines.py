@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from support.command import Ended
+from syncline import rank_order
 
 Command = Callable[..., Ended]
 Graph = dict[str, Any]
@@ -173,6 +176,13 @@ def test_groups_and_jobs_that_come_back_to_a_server_are_told_of(tmp_path: Path, 
     path = tmp_path / "jobs.yaml"
     path.write_text(f"name: jobs\ntopology: dgx-h100(nodes=2)\nnetwork: flow\ncollective: {{algorithm: ring}}\n{job}")
     assert f"jobs: job one: {BACK}" in " ".join(result(syncline_command("check", str(path), "--json"))["warnings"])
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+def test_who_comes_back_to_a_server_is_the_first_after_others_that_is_in_one_of_before(hosts: list[int]) -> None:
+    """Whichever server it is: that of the first rank, or one on the way."""
+    back = [npu for npu in range(1, len(hosts)) if hosts[npu] in hosts[: npu - 1] and hosts[npu] != hosts[npu - 1]]
+    assert rank_order._back(range(len(hosts)), hosts) == next(iter(back), None)
 
 
 def exchange(folder: Path, sizes: list[list[str]]) -> str:

@@ -102,6 +102,18 @@ def test_what_is_slower_for_usual_collectives_is_not_taken() -> None:
     assert sizes[1] < sizes[0]  # of a usual one, several chunks are in flight
 
 
+@given(st.dictionaries(st.integers(0, 10**9), st.integers(1, 10**6), min_size=1, max_size=6))
+def test_half_of_all_bytes_are_in_collectives_of_the_usual_size_or_smaller_ones(counts: dict[int, int]) -> None:
+    """It is the least such size, and counts every time that an iteration asks for a collective."""
+    sizes = list(counts)
+    asked = [*(("all-reduce", 0, size) for size in sizes), ("all-gather", 0, 10**12)]
+    part = demand.Asked(0, ((0, 1),), tuple(asked), (*counts.values(), 1), 0)
+    held = {most: sum(size * counts[size] for size in sizes if size <= most) for most in sizes}
+    assert in_flight._middle(part, "all-reduce", 0) == min(
+        most for most in sizes if 2 * held[most] >= max(held.values())
+    )
+
+
 def test_collectives_of_a_training_do_not_wait_long_for_chunks_in_flight() -> None:
     """The gradients of the last layers are large and come first; those of the first layers end the iteration."""
     training = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 import syncline
 from support.experiments import SMALL_GPT
+from syncline import engine, results
 
 SIZE = 16 * 3 * 2**20
 """Divides by all numbers of ranks here, so that nothing is padded."""
@@ -100,6 +102,21 @@ def test_a_run_that_stops_counts_what_has_arrived() -> None:
     whole = sent({**experiment, "training": {"bucket": "25MiB", "tail": "drain"}})
     assert whole / 2 <= sent(experiment) < whole
     assert whole == pytest.approx(2 * 2 * 31 / 32 * 2 * 25.557e6, rel=1e-3)
+
+
+def test_what_switches_send_is_no_part_of_what_has_arrived_of_npus() -> None:
+    """Of 800 bytes of NPUs and 200 of switches 600 have arrived, those of switches and half of all others."""
+    endpoint = {"kind": "switch-offload", "comm_memory_bandwidth": "450GB/s"}
+    experiment = collective("Switch(8)", endpoint, "all-reduce", collective={"algorithm": "in-switch"})
+    (variant,) = syncline.load(experiment)._study.variants
+    training = variant.experiment.training.model_copy(update={"tail": "stop"})
+    stopped = variant.experiment.model_copy(update={"training": training})
+    result = engine.run(variant)
+    assert stopped.tail == "stop"
+    sent_of = result.summary["endpoint"] | {"sent_bytes": 800, "sent_by_switches_bytes": 200, "transit_bytes": 0}
+    carried = result.summary["network"] | {"injected_bytes": 1000, "delivered_bytes": 600}
+    summary = result.summary | {"endpoint": sent_of, "network": carried}
+    assert results.network(stopped, replace(result, summary=summary))["bytes_sent_per_npu"] == 400 / 8
 
 
 def test_what_check_says_is_what_run_says() -> None:

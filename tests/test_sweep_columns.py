@@ -53,6 +53,20 @@ def test_what_loses_nothing_is_run_once() -> None:
     assert (five.measures, five.events) == (once.measures, once.events)
 
 
+def test_shares_of_resources_are_of_the_npus_that_take_part() -> None:
+    """Half of a switch's NPUs are as busy as those of a switch half as large."""
+    baseline = "endpoint: {kind: baseline, comm_memory_bandwidth: 100GB/s, comm_sms: 4}\nnetwork: flow\n"
+    baseline += "collective: {algorithm: direct, chunks: 4}\n"
+    half, alone = (
+        measured(COLLECTIVE.format(topology=topology, kind="all-reduce") + baseline + more)
+        for topology, more in (("Switch(8)", "groups: 0-3\n"), ("Switch(4)", ""))
+    )
+    shares = [name for name in alone if name in ("memory_utilisation", "sm_utilisation", "bus_tx_utilisation")]
+    assert len(shares) == 3
+    for name in shares:
+        assert half[name] == pytest.approx(alone[name])
+
+
 def documented(column: str) -> bool:
     """Whether the page has a column: by its name, or by a pattern such as `RESOURCE_wait_s`."""
     named = re.findall(r"`([A-Za-z_0-9]+)`", DOCS.read_text())

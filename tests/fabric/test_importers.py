@@ -15,7 +15,7 @@ import syncline
 from support.topologies import CLOUD_XML, PLAIN, dgx1_matrix, dgx1_xml, full, matrix, nvswitch_xml
 from syncline.errors import InputError
 from syncline.fabric import files, notation
-from syncline.fabric.graph import NVLINK, NVSWITCH, PCIE, Graph
+from syncline.fabric.graph import C2C, NVLINK, NVSWITCH, PCIE, Graph
 
 GB = 10**9
 TREE = """Nodes 32
@@ -138,6 +138,13 @@ class TestNccl:
         rates = {link.kind: link.total_rate for link in read(text).links}
         assert rates == {NVLINK: 75 * GB, PCIE: 13_120_000_000, "C2C": 450 * GB, "X-Bus": 32 * GB}
 
+    def test_all_links_of_a_gpu_to_its_cpu_count(self) -> None:
+        """`bw` is that of one, in MB/s."""
+        gpu = '<gpu dev="0" sm="90" rank="0"><c2c bw="45000" count="10"/></gpu>'
+        graph = read(f'<system><cpu><pci busid="0000:01:00.0" class="0x030200">{gpu}</pci></cpu></system>')
+        found = {(link.rate, link.count, link.total_rate) for link in graph.links if link.kind == C2C}
+        assert found == {(45 * GB, 10, 450 * GB)}
+
     def test_several_machines_in_one_file(self) -> None:
         hosts = "".join(
             f'<cpu host_hash="0x{host}" numaid="0"><pci busid="0000:01:00.0" class="0x030200">'
@@ -244,6 +251,15 @@ class TestMatrix:
         assert Counter(node.kind for node in graph.nodes) == {"npu": 4, "switch": 1, "cpu": 2}
         assert graph.link_unit is None
         assert graph.warnings == ()
+
+    def test_what_is_near_by_numa_is_of_one_socket_whatever_its_cpus_are(self) -> None:
+        """GPUs of one NUMA node may each have cores of their own; where no NUMA nodes are named, cores decide."""
+        cores = ("0-7", "8-15", "16-23", "24-31")
+        for numa, sockets in ((("0", "0", "1", "1"), 2), (("0", "1", "2", "3"), 4), (("0", "0", "0", "0"), 1)):
+            affinities = [f"{own}\t{node}" for own, node in zip(cores, numa, strict=True)]
+            graph = read(matrix(full(4, "NV4"), affinities))
+            assert Counter(node.kind for node in graph.nodes) == {"npu": 4, "cpu": sockets}
+        assert Counter(node.kind for node in read(matrix(full(4, "NV4"), cores)).nodes) == {"npu": 4, "cpu": 4}
 
     def test_links_that_are_down(self) -> None:
         graph = read(matrix(["X NV2 N/A", "NV2 X N/A", "N/A N/A X"]))

@@ -65,6 +65,15 @@ def test_relative_values_are_of_the_row_that_differs_in_these_columns_only(tmp_p
     }
 
 
+def test_every_variant_is_relative_to_itself_where_another_column_differs(tmp_path: Path) -> None:
+    """Four times the SRAM takes four times as long, of the slow variant and of the fast one."""
+    panel = "kind: bars, x: base, y: iteration_time_s, series: variant, where: {endpoint.fsms: 16, endpoint.sram: 4MiB}"
+    ratio = _shown(tmp_path, f"{panel}, relative_to: {{endpoint.sram: 1MiB}}")
+    assert _of(ratio) == {
+        (base, variant, "iteration_time_s"): pytest.approx(4) for base in ("b1", "b3") for variant in ("Slow", "Fast")
+    }
+
+
 @pytest.mark.parametrize(
     ("panel", "message"),
     [

@@ -83,6 +83,17 @@ def test_shares_of_usage_are_of_the_time_of_communication() -> None:
     assert found.backlog == 80 / 150
 
 
+def test_resources_are_busy_for_a_share_of_the_time_of_all_their_servers() -> None:
+    """Of four NPUs with communication for 150: two servers that are busy for 300 in all are half as busy as one."""
+    of = seen(OVERLAPPED, 300)
+    resources = {"resource": ["memory", "alu", "fsm"], "servers": [1, 2, 16], "busy_ps": [300, 300, 300]}
+    tables = {**of.tables, "resources": pa.table({**resources, "wait_ps": [0, 600, 1200]})}
+    found = usage.of(Seen(of.entry, tables), Timeline.of(of))
+    assert found.resources == {"memory": 300 / (4 * 150), "alu": 300 / (2 * 4 * 150)}
+    assert found.waited_for == {"alu": 600 / (4 * 150), "fsm": 1200 / (4 * 150)}
+    assert found.busiest_resource == ("memory", 0.5)
+
+
 @given(st.integers(1, 10**6), st.floats(0, 1), st.floats(0, 1))
 def test_what_links_leave_of_a_phase_is_the_endpoints_as_far_as_it_is_busy(
     length: int, by_links: float, by_memory: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -63,6 +64,30 @@ def test_the_page_draws_queues_and_distributions(incast: Path, page: Page, width
     check_charts(page, {"chart-breakdown", "chart-congestion", "chart-completions"})
     names = page.run("return document.querySelector('#chart-congestion').data.map(t => t.name)")
     assert {"longest queue", "frames dropped", "timeouts", "pauses"} <= set(names)
+
+
+def test_merged_windows_have_the_longest_queue_and_all_events() -> None:
+    columns: dict[str, list[float]] = {
+        "start_ps": [0, 1e6, 2e6, 3e6, 4e6],
+        "peak_queue_bytes": [100, 500, 200, 700, 300],
+        "drops": [1, 0, 2, 3, 0],
+        "timeouts": [0, 0, 0, 0, 2],
+        "pauses": [1, 1, 0, 0, 0],
+    }
+
+    class Recorded:
+        def numbers(self, table: str, name: str) -> list[float]:
+            assert table == charts_transport.CONGESTION
+            return columns[name]
+
+    recorded: Any = Recorded()
+    merged = charts_transport._over_time(recorded, 3)
+    assert merged is not None
+    assert merged.edges_s == pytest.approx([0, 2e-6, 4e-6, 5e-6])
+    assert merged.series == {
+        "peak_queue_bytes": [500, 700, 300],
+        **{"drops": [1, 5, 0], "timeouts": [0, 0, 2], "pauses": [2, 0, 0]},
+    }
 
 
 def shown(page: Page, chart: str) -> list[str]:

@@ -139,6 +139,19 @@ class TestFittingTogether:
     def run(self, name: str, machine: str) -> Run:
         return calibration.run_of(measurements.packaged(name), platform(machine))
 
+    def test_the_spread_of_all_is_that_of_runs_on_more_than_two_nodes(self) -> None:
+        """On two nodes flows have no others to be spread over evenly, so that nothing is known of it there."""
+        truth = START.changed({"efficiency_spread": 0.6 * START.efficiency_spread})
+        runs = []
+        for nodes in (2, 4):
+            sizes = tuple((2**k, 1.0) for k in range(12, 32, 3))
+            run = Run("made up", platform(f"dgx-h100(nodes={nodes})"), "all-reduce", "ring", sizes)
+            times = tuple((r.size, r.predicted) for r in calibration.residuals_of(run, truth))
+            runs.append(replace(run, times=times))
+        together, (two, four) = calibration.fit_each(runs)
+        assert together.efficiency_spread == pytest.approx(four.efficiency_spread)
+        assert four.efficiency_spread < 0.9 * two.efficiency_spread == pytest.approx(0.9 * START.efficiency_spread)
+
     def test_fewer_gpus_than_the_machine_has(self) -> None:
         assert self.run("v100-12-dgx2", "dgx2").platform.gpus == 12
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 import syncline
 from support.command import Ended
-from syncline.software import wire
+from syncline.software import pricing, wire
 from syncline.software.platform import NAMES
 
 MIB = 2**20
@@ -128,6 +130,24 @@ def test_any_size_on_any_part(size: int, kind: str, gpus: str) -> None:
     machine = "dgx-h100(nodes=2)"
     size -= size % 64
     assert simulated(machine, kind, size, gpus=gpus) == pytest.approx(predicted(machine, kind, size, gpus), rel=AGREE)
+
+
+def test_collectives_of_different_roots_cost_what_the_dearest_root_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are one to the engine."""
+    costs = {0: (1000, 70), 1: (3000, 20), 2: (3000, 50), 3: (2000, 90)}
+
+    def row(_: Any, kind: str, root: int, size: int) -> dict[str, Any]:
+        wire, launch = costs[root]
+        return {"collective": kind, "bytes": size, "wire_bytes": wire, "launch_ps": launch}
+
+    monkeypatch.setattr(pricing._Priced, "row", row)
+    monkeypatch.setattr(pricing._Priced, "_grid", [4])
+    monkeypatch.setattr(pricing._Priced, "_way", {})
+    nothing: Any = None
+    priced = pricing._Priced(nothing, {}, {}, nothing, (0, 1, 2, 3), lambda _: 0)
+    for roots in itertools.permutations(costs):
+        (found,) = priced.override([("broadcast", root, 64) for root in roots])["collectives"]["priced"]
+        assert (found["wire_bytes"], found["launch_ps"]) == (3000, 50)
 
 
 def test_groups_that_share_nics_take_longer() -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from support import divided
 from support.divided import ELEMENT, SHAPE
-from syncline.strategies import memory
+from syncline.schema.parallel import Optimiser
+from syncline.strategies import memory, updates
 
 L, H, A, S = SHAPE["layers"], SHAPE["hidden"], SHAPE["heads"], SHAPE["tokens"]
 B = 2
@@ -80,6 +81,25 @@ def test_a_central_server_and_stashed_weights() -> None:
 def test_optimisers() -> None:
     (sgd,) = of({"optimiser": {"kind": "sgd", "gradient": "4B", "master": "0B"}}, 2)
     assert (sgd.gradients, sgd.optimiser) == (L * BLOCK * 4, L * BLOCK * 4)
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "weight", "moved"),
+    [
+        (
+            {"kind": "sgd"},
+            2,
+            2 + 2 * (4 + 4) + 2,
+        ),  # as of a model that all NPUs have copies of (`sgd_momentum` in Rust)
+        ({"kind": "adam"}, 2, 2 + 2 * (4 + 2 * 4) + 2),
+        ({"kind": "adam", "master": "0B"}, 2, 2 + 2 * 2 * 4 + 2 * 2),
+        ({"kind": "sgd", "master": "0B", "moment": "2B"}, 4, 2 + 2 * 2 + 2 * 4),
+    ],
+)
+def test_an_update_moves_what_it_reads_and_writes(optimiser: dict[str, Any], weight: int, moved: int) -> None:
+    """A gradient is read, states are read and written; so are weights of which there is no copy, or else written."""
+    (kernel,) = updates.kernels(1000, Optimiser.model_validate(optimiser), weight, 2)
+    assert kernel.bytes == 1000 * moved
 
 
 def test_the_most_loaded_experts_decide_and_pay_by_their_share() -> None:

@@ -322,6 +322,21 @@ mod tests {
         }
     }
 
+    /// Where data is stored between the buses: SMs that read 700 GB/s take longer than memory of 900 GB/s, for two bytes of each that
+    /// is reduced and sent on, and for one of all others.
+    #[test]
+    fn sms_read_all_that_a_step_reads() {
+        let len = Bytes(10_000_000);
+        for (op, read) in [(Op::Send, 10), (Op::RecvCopySend, 10), (Op::RecvReduce, 10), (Op::RecvReduceSend, 20)] {
+            let mut stored = baseline(false, Some(LogGp { message: None, ..BUS }));
+            let stage = stored.stores(op).position(|store| matches!(store, Store::Read)).expect("it reads") as u8;
+            let mut ends = Ends::default();
+            stored.work(Ps(7), op, len, WorkDone::Transit { npu: 0, stage }, &mut ends);
+            let expected = Rate::new(700_000_000_000).expect("positive").time(Bytes(read * 1_000_000));
+            assert_eq!(ends.0, [Ps(7) + expected], "{op:?}");
+        }
+    }
+
     proptest! {
         /// Messages in transit rely on it: their events name none.
         #[test]

@@ -235,6 +235,37 @@ fn groups_need_links_of_their_class() {
     assert_eq!(of_none.err(), Some(GraphError::NoSuchGroups { size: 0, class: 1 }));
 }
 
+/// Of two ways of as many hops that one is taken on which a probe arrives first, hop by hop: for its latency, for its rate, or
+/// for both together.
+#[test]
+fn of_ways_of_equal_hops_the_fastest_is_taken() {
+    let (few, usual, many) = (RATE / 2, RATE, 2 * RATE);
+    let (near, far, farthest) = (Ps(1000), Ps(2_000_000), Ps(1_000_000_000));
+    for (fast, slow) in [
+        ((usual, near), (usual, far)),
+        ((many, near), (usual, near)),
+        ((many, far), (usual, near)), // which takes 84 us for 1 MiB, more than twice as long
+        ((few, near), (usual, farthest)), // where the bytes take 84 us less, and each link 1 ms more
+    ] {
+        for (own, other) in [(2, 3), (3, 2)] {
+            let links = [(own, fast), (other, slow)].into_iter().flat_map(|(switch, (rate, latency))| {
+                let spec = LinkSpec::new(Rate::new(rate).unwrap(), latency, 0);
+                let link = |from, to| GraphLink { from: NodeId(from), to: NodeId(to), spec };
+                [link(0, switch), link(switch, 0), link(1, switch), link(switch, 1)]
+            });
+            let names = (0..4).map(|n| GraphNode { name: format!("N{n}"), forwards: true }).collect();
+            let links: Vec<GraphLink> = links.collect();
+            let fabric = Graph::new(names, 2, vec!["a".into()], links, &[NodeId(0), NodeId(1)]).unwrap();
+            for (src, dst) in [(0, 1), (1, 0)] {
+                let mut path = Vec::new();
+                fabric.route(NodeId(src), NodeId(dst), &mut path);
+                assert_eq!(followed(&fabric, (src, dst), &path).1, [src, own, dst], "{fast:?} {slow:?}");
+                assert_eq!(fabric.routes(NodeId(src), NodeId(dst)), 1, "they are not as good");
+            }
+        }
+    }
+}
+
 /// More ways than a byte counts: 256 between the pods of a fat tree of switches with 32 ports. A chain of diamonds has more
 /// than 16 bits count.
 #[test]

@@ -5,6 +5,7 @@ mod buffers;
 #[path = "../schedules/build.rs"]
 mod build;
 mod grids;
+mod held;
 mod imported;
 mod lines;
 mod parts;

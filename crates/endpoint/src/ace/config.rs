@@ -137,6 +137,31 @@ impl From<AceError> for Refusal {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
+    use crate::layout::{Layout, Space, Wires};
+    use std::sync::Arc;
+    use syncline_collective::{Algorithm, Axis, Composition, Kind, Plan, PlanRequest, Rank, Split};
+    use syncline_core::Ps;
+    use syncline_topology::{Block, Dimension, Product, Way};
+
+    /// An all-reduce, in the first dimension first, over rings of these sizes and bytes per second.
+    pub fn all_reduce(rings: &[(u32, u64)], latency: Ps) -> Layout {
+        let ring = |&(size, rate): &(u32, u64)| {
+            let rate = Rate::new(rate).expect("positive");
+            Dimension { block: Block::Ring, size, rate, latency, links: 1 }
+        };
+        let torus = Product::new(rings.iter().map(ring).collect()).expect("a torus");
+        let wires = |dim| {
+            let port = |way| torus.port(dim, way, 0).expect("a ring has both ways");
+            Wires::Ports(vec![(port(Way::Up), true), (port(Way::Down), false)])
+        };
+        let wires: Vec<Wires> = (0..rings.len()).map(wires).collect();
+        let axes: Vec<Axis> = rings.iter().map(|&(size, _)| Axis { size, algorithm: Algorithm::Ring }).collect();
+        let (kind, composition) = (Kind::AllReduce, Composition::LocalFirst);
+        let plan =
+            Plan::new(PlanRequest { kind, composition, axes: &axes, root: Rank(0), order: None }).expect("a plan");
+        let space = Space::whole(rings.iter().map(|ring| ring.0).collect());
+        Layout::new(Arc::new(torus), space, vec![plan], &wires, Split { element: 1 })
+    }
 
     /// An engine for tests of its parts, with cycles of a nanosecond.
     pub fn config() -> AceConfig {

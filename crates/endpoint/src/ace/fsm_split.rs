@@ -88,6 +88,7 @@ fn divide(fsms: u32, weights: &[u128]) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::tests::{all_reduce, config};
     use super::*;
     use proptest::prelude::*;
 
@@ -99,6 +100,24 @@ mod tests {
         assert_eq!(divide(5, &[1, 1000, 1, 1]), [1, 2, 1, 1]);
         assert_eq!(divide(4, &[1, 1000, 1, 1]), [1, 1, 1, 1]);
         assert!(divide(4, &[]).is_empty());
+    }
+
+    /// Where latency is all that counts, a chunk keeps an FSM for the hops from its first message to its last: n - 2 of n NPUs in a
+    /// reduce-scatter or an all-gather, 2n - 3 in an all-reduce.
+    #[test]
+    fn by_need_fsms_are_as_the_hops_of_phases() {
+        let config = AceConfig { fsm_split: FsmSplit::Need, ..config() };
+        for (local, others) in [(4, vec![4]), (5, vec![2, 3]), (7, vec![3, 6, 2])] {
+            let rings: Vec<(u32, u64)> = std::iter::once(&local).chain(&others).map(|&n| (n, 1 << 40)).collect();
+            let layout = all_reduce(&rings, Ps(1_000_000_000));
+            let between = others.iter().map(|n| 2 * n - 3);
+            let hops: Vec<u32> = std::iter::once(local - 2).chain(between).chain([local - 2]).collect();
+            let fsms = 3 * hops.iter().sum::<u32>();
+            let found = per_phase(&layout, &AceConfig { fsms, ..config }, Bytes(256), Bytes(4096));
+            assert_eq!(found, hops.iter().map(|hops| 3 * hops).collect::<Vec<_>>(), "{local} {others:?}");
+            let even = AceConfig { fsms: 2 * hops.len() as u32, fsm_split: FsmSplit::Even, ..config };
+            assert_eq!(per_phase(&layout, &even, Bytes(256), Bytes(4096)), vec![2; hops.len()]);
+        }
     }
 
     proptest! {

@@ -156,8 +156,10 @@ fn divide(sram: u64, weights: &[u128], needs: &[u64]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::config::tests::all_reduce;
     use super::*;
     use proptest::prelude::*;
+    use syncline_core::Ps;
 
     #[test]
     fn partitions_are_proportional_but_never_too_small() {
@@ -165,6 +167,17 @@ mod tests {
         // The second would get 10: it gets its 40, and the others share the rest 2 to 1.
         assert_eq!(divide(100, &[6, 1, 3], &[0, 40, 0]), [40, 40, 20]);
         assert_eq!(divide(30, &[1000, 1, 1], &[10, 10, 10]), [10, 10, 10]);
+    }
+
+    /// ACE paper, section IV-I: (bandwidth of the phase's links) x (bytes that a chunk brings into it), and the terminal
+    /// partition is as large as the last one. Of a chunk, the ring of four leaves a quarter.
+    #[test]
+    fn partitions_are_as_bandwidth_and_bytes_of_phases_and_the_terminal_as_the_last() {
+        let layout = all_reduce(&[(4, 200), (2, 25), (3, 50)], Ps(1));
+        let division = divide_sram(&layout, 800_000, Bytes(4096), None).expect("there is room");
+        // 2 links of 200, 25, 50 and 200 B/s; a whole chunk, then a quarter.
+        let parts = [200 * 4, 25, 50, 200, 200].map(|weight| 800_000 * weight / 1275);
+        assert_eq!((&division.capacity[..], division.terminal, division.reserve), (&parts[..], 4, 0));
     }
 
     proptest! {

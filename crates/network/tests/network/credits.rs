@@ -60,6 +60,23 @@ fn a_slow_receiver_holds_the_sender_back() {
     assert!(outcome(100_000) > Ps(700 * PACKET + LATENCY));
 }
 
+/// The receiver has let go of the only slot when its packet has arrived, of which the sender hears a latency later: whatever it
+/// sends until then starts then, and what it sends later starts at once.
+#[test]
+fn a_sender_hears_of_a_slot_a_latency_after_it_is_free() {
+    let fabric = torus(&[(4, RATE, LATENCY)]);
+    let (free, heard) = (PACKET + LATENCY, ROUND_TRIP);
+    for trains in [false, true] {
+        for at in [free, free + 1, free + LATENCY / 2, heard - 1, heard, heard + 1] {
+            let first = Play::stream(0, Route::Port(PortId(0)), P, Ps(0));
+            let second = Play { at: Ps(at), ..first };
+            let net = packets(&fabric, DeadlockRule::None, Some(1), trains);
+            let arrivals = play(net, &fabric, &[first, second]).finished().arrivals;
+            assert_eq!(arrivals, [Ps(free), Ps(at.max(heard) + PACKET + LATENCY)], "{at} {trains}");
+        }
+    }
+}
+
 #[test]
 fn back_pressure_reaches_over_several_hops() {
     // The second hop is ten times slower; with two slots per buffer the first cannot run ahead.

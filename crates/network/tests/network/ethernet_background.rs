@@ -1,6 +1,7 @@
 //! Traffic beside that of a run of Ethernet: given flows and flows that arrive at random.
 
 use super::ethernet::{GBPS, RDMA, US, message, roce, star};
+use super::ethernet_inside::servers;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use syncline_core::table::{Table, Values};
@@ -171,6 +172,21 @@ fn the_mean_load_is_the_one_asked_for() {
         assert!((begun - 1.0).abs() < 5.0 / flows.sqrt(), "{begun}");
         // At 30 % little is under way at any time.
         assert!(outcome.total("background_finished_bytes") as f64 > 0.999 * expected * found);
+    }
+}
+
+/// The load is a share of what a NIC carries, although the link that leads to it carries twice as much.
+#[test]
+fn the_load_behind_links_of_a_machine_is_that_of_its_nic() {
+    let (load, len, end) = (0.2, 10_000, 20_000 * US);
+    for config in configs() {
+        let (from, to, sizes) = (vec![NodeId(0)], vec![NodeId(3)], Sizes::fixed(len).expect("a size"));
+        let background = vec![Source::Poisson { from, to, load_millionths: (load * 1e6) as u64, sizes }];
+        let config = EthernetConfig { background, seed: 7, local_classes: vec![0, 1], ..config };
+        let outcome = run(servers(), config, &[(1, 4, 10, end)]);
+        let expected = load * (100 * GBPS) as f64 * end as f64 / 1e12 / len as f64;
+        let found = outcome.total("background_flows") as f64;
+        assert!((found - expected).abs() < 5.0 * expected.sqrt(), "{found} instead of {expected}");
     }
 }
 

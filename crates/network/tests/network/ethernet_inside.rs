@@ -18,7 +18,7 @@ const PCIE: u64 = 40;
 const NETWORK: u64 = 80;
 
 /// Two servers of three GPUs, each with a switch of NVLinks (800 Gb/s), and for each GPU a NIC of 100 Gb/s behind PCIe of 200 Gb/s.
-fn servers() -> Arc<Graph> {
+pub(crate) fn servers() -> Arc<Graph> {
     let names = ["switch A", "switch B"].map(String::from).into_iter();
     let names = (0..6).map(|n| format!("GPU {n}")).chain(names).chain((0..6).map(|n| format!("NIC {n}")));
     let names = names.chain(["network".to_string()]);

@@ -3,7 +3,9 @@
 use crate::support::{P, Play, Supply, one_hop, packets, play, torus};
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Ps};
 use syncline_network::packet::Event;
-use syncline_network::{DeadlockRule, Delivery, Message, NetOut, Network, Room, Route, TrafficClass};
+use syncline_network::{
+    Analytical, DeadlockRule, Delivery, Message, NetOut, Network, Room, Route, TrafficClass, analytical,
+};
 
 const PACKET: u64 = 10_000;
 const LATENCY: u64 = 100_000;
@@ -40,6 +42,26 @@ fn room_is_known_while_credits_are() {
         assert_eq!(room(&mut net, 0, 0), Room::At(Ps(3 * PACKET)), "less than a packet counts as one");
         assert_eq!(room(&mut net, PACKET, 2), Room::At(Ps(2 * PACKET)));
         assert_eq!(room(&mut net, 3 * PACKET, 1), Room::Now);
+    }
+}
+
+/// Where nothing but the port is modelled: what waits there may be so long that its bytes fill what is given, and the time that
+/// a sender is told is the first at which that is so.
+#[test]
+fn a_port_has_room_from_the_time_that_is_told() {
+    let fabric = torus(&[(4, 25_600_000_000, LATENCY)]);
+    let mut net = Analytical::new(fabric, Ps(1_000_000));
+    let mut queue: EventQueue<analytical::Event> = EventQueue::new();
+    net.send(Ps::ZERO, stream(10 * P), &mut queue);
+    for packets in 0..12 {
+        let mut room = |now| net.room(now, NodeId(0), PORT, TrafficClass::default(), Bytes(packets * P));
+        match room(Ps::ZERO) {
+            Room::At(time) => {
+                assert_eq!(time, Ps((10 - packets) * PACKET));
+                assert_eq!((room(time - Ps(1)), room(time)), (Room::At(time), Room::Now));
+            }
+            room => assert_eq!((room, packets >= 10), (Room::Now, true)),
+        }
     }
 }
 
