@@ -12,10 +12,12 @@
 //! message costs beside its bytes. The latency of links is no such cost: slices follow one another on their way. What is,
 //! and how many messages share a link, depends on endpoint, network and routes, so both are not computed but
 //! measured: the collective is simulated with up to 64 slices of that size, or more where that takes less than twice as
-//! long as one slice, and `T` is linear in their number beyond. A long block goes in 16 to 64 larger packets instead
-//! of thousands: who waits for whom is the same, and each hop but the first takes up to such a part of the block longer.
+//! long as one slice, and `T` is linear in their number beyond. Eight slices tell of a chain, and on a large machine as many
+//! as a trial may cost. A long block goes in 16 to 64 larger packets instead of thousands: who waits for whom is the same,
+//! and each hop but the first takes up to such a part of the block longer.
 //!
-//! Of all powers of two whose time is within 2 % of the best, the least is taken: slices cost events.
+//! The best power of two is found by bisection, as `T` falls up to it and rises beyond. Of those whose time is within 2 % of
+//! the best, the least is taken: slices cost events. Where the best number costs too many of them, a smaller one is taken.
 //!
 //! Left out: several chunks in flight, which overlap one another's fill.
 
