@@ -16,8 +16,9 @@
 //! as a trial may cost. A long block goes in 16 to 64 larger packets instead of thousands: who waits for whom is the same,
 //! and each hop but the first takes up to such a part of the block longer.
 //!
-//! The best power of two is found by bisection, as `T` falls up to it and rises beyond. Of those whose time is within 2 % of
-//! the best, the least is taken: slices cost events. Where the best number costs too many of them, a smaller one is taken.
+//! Of all powers of two whose time is within 2 % of the best, the least is taken: slices cost events. Where trials of all of
+//! them cost too many, the best is found by bisection, as `T` falls up to it and rises beyond; and where the best number
+//! itself does, a smaller one is taken.
 //!
 //! Left out: several chunks in flight, which overlap one another's fill.
 
@@ -161,10 +162,18 @@ impl Pipelined<'_> {
             let taken = || self.time(self.chunk.div_ceil(k), k, few, &mut trials);
             seen.entry(log).or_insert_with(taken).unwrap_or(u128::MAX)
         };
-        // The time falls up to the best number, and rises beyond it.
-        let best = first(0, most.ilog2(), |log| time(log) <= time(log + 1));
-        let close = time(best).saturating_mul(CLOSE) / 100;
-        first(0, best, |log| time(log) <= close);
+        // Up to the best number the time falls, and beyond it rises, but for rhythms that some numbers find and others do not.
+        let last = most.ilog2();
+        let trials = 2 * few + 3 * few / 2 * u64::from(last.saturating_sub(few.ilog2()));
+        if one.saturating_mul(trials) <= WORK {
+            for log in 0..=last {
+                time(log);
+            }
+        } else {
+            let best = first(0, last, |log| time(log) <= time(log + 1));
+            let close = time(best).saturating_mul(CLOSE) / 100;
+            first(0, best, |log| time(log) <= close);
+        }
         let close = seen.values().flatten().min().map(|least| least.saturating_mul(CLOSE) / 100);
         seen.iter().find(|(_, time)| time.is_some() && **time <= close).map_or(untried, |(&log, _)| 1 << log)
     }
