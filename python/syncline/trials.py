@@ -178,9 +178,7 @@ def race(
         if candidate.preview is None:
             found[runner.name] = candidate
             continue
-        # The first one looks best, and with a time it rules others out.
-        is_cheap = estimate.of(candidate.variant.experiment, candidate.preview).events < work // GLANCES
-        most = work if is_cheap and not found else glance
+        most = glance if found else max(glance, _whole(candidate, work // GLANCES))
         look = _Look(candidate, _setup(candidate)) if candidate.is_complete else _glanced(candidate, most)
         found[runner.name] = look.candidate
         left -= look.work
@@ -193,6 +191,23 @@ def race(
             found[candidate.name] = look.candidate
             left -= look.work
     return [found.get(candidate.name, candidate) for candidate in candidates]
+
+
+def _whole(candidate: Candidate, most: int) -> int:
+    """The work of a whole pipeline without packets, which looks best, if it may cost as much: with a time it rules
+    others out.
+    """
+    preview = candidate.preview
+    if preview is None or preview.slices is None or _way(candidate) == 0 or not _has_no_packets(candidate):
+        return 0
+    events = estimate.of(candidate.variant.experiment, preview).events
+    return 3 * most // 2 if events < most else 0
+
+
+def _has_no_packets(candidate: Candidate) -> bool:
+    """Whether messages are simulated whole, so that their length costs nothing."""
+    network = candidate.variant.experiment.network
+    return network.backend == FlowNetwork().backend or not network.has_contention
 
 
 def _way(candidate: Candidate) -> int:
@@ -281,6 +296,8 @@ def _glanced(candidate: Candidate, most_work: int) -> _Look:
     if look.candidate.basis not in OPEN or _setup(candidate) > most_work or _costs_as_much(candidate):
         return look
     attempt, work = look.candidate.attempt, look.work
+    if attempt is not None and attempt.work > 2 * most_work:
+        return look  # a single event costs more than it may, here as in a part
     times: list[tuple[Fraction, int]] = []
     for share, part in _parts(candidate, attempt) if attempt is not None else ():
         small = _tried(replace(candidate, variant=part), (NO_LIMIT, most_work))
@@ -297,7 +314,7 @@ def _costs_as_much(candidate: Candidate) -> bool:
     workload, collective = experiment.workload, experiment.collective
     if preview is None or not isinstance(workload, CollectiveWorkload) or collective.chunks is not None:
         return False
-    return (collective.chunk or workload.size) >= workload.size and preview.packets <= preview.messages
+    return (collective.chunk or workload.size) >= workload.size and _has_no_packets(candidate)
 
 
 def _tried(candidate: Candidate, limits: tuple[int, int], prepared: engine.Prepared | None = None) -> _Look:
