@@ -618,7 +618,7 @@ def test_buffering_is_not_asked_for(syncline_command: Command) -> None:
 def test_limits_are_named(syncline_command: Command) -> None:
     ended = syncline_command(
         *("export", "all-reduce", "--algorithm", "double-binary-tree", "--topology", "Ring(16)", "--size", SIZE),
-        *("--set", "collective.slices=16", "--format", "mscclpp-json"),
+        *("--set", "collective.slices=64", "--format", "mscclpp-json"),
     )
     assert ended.status == 2
     assert "in 18 pairs, for each of which MSCCL++ takes a semaphore, of which it has 16" in ended.err

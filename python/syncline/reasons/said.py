@@ -61,14 +61,16 @@ def helpful(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def others(entry: Mapping[str, Any]) -> list[str]:
-    """What did not help, and what could not be run, in sentences."""
-    groups: dict[str, list[str]] = {"Changes nothing": [], "Makes it slower": [], "Could not be run": []}
+    """What did not help, and what was not run and why, in sentences."""
+    groups: dict[str, list[str]] = {"Changes nothing": [], "Makes it slower": []}
+    reasons: dict[str, list[str]] = {}
     for rerun in entry["what_if"] or ():
         gain = rerun["gain"]
         if gain is None:
-            groups["Could not be run"].append(rerun["change"])
+            reasons.setdefault(rerun["refused"], []).append(rerun["change"])
         elif gain <= -SHOWN:
             groups["Makes it slower"].append(rerun["change"])
         elif gain < SHOWN:
             groups["Changes nothing"].append(rerun["change"])
-    return [f"{what}: {', '.join(names)}." for what, names in groups.items() if names]
+    found = [f"{what}: {', '.join(names)}." for what, names in groups.items() if names]
+    return found + [f"Not run: {', '.join(names)}: {reason}." for reason, names in reasons.items()]
