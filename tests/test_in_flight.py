@@ -96,7 +96,7 @@ def test_what_is_slower_for_usual_collectives_is_not_taken() -> None:
         time = whole + (first - 1) * t + (chunks - first) * max(t, 3 * whole // inflight)
         return in_flight.Tried(time, chunks * t, chunks)
 
-    alone = in_flight._Alone("", ALONE, attempt)
+    alone = in_flight._Alone("{}", ALONE, attempt)
     found = [in_flight._found(alone, (2**26, middle), 16, is_only=True) for middle in (2**26, 2**19)]
     sizes = [0 if one is None else one.usual.chunk for one in found]
     assert sizes[1] < sizes[0]  # of a usual one, several chunks are in flight
@@ -192,7 +192,7 @@ def test_the_search_on_a_chain_of_known_times(is_only: bool) -> None:
         chunks = collectives["chunking"]["chunks"]
         return in_flight.Tried(time(size, chunks, collectives["inflight"]), size, chunks)
 
-    found = in_flight._found(in_flight._Alone("", ALONE, attempt), (2**26, 2**26), None, is_only)
+    found = in_flight._found(in_flight._Alone("{}", ALONE, attempt), (2**26, 2**26), None, is_only)
     assert found is not None
     cuts = [(2**c, 2**n) for c in range(11) for n in range(9)]
     best = min(time(2**26, *of) for of in cuts)

@@ -145,11 +145,9 @@ class _Glimpse:
             return None
         except BaseException as error:
             raise binding.defect(error, request) from None
-        return (
-            None
-            if seen.ending != "complete"
-            else in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work, SET_UP * self.npus, seen.slices)
-        )
+        if seen.ending != "complete":
+            return None
+        return in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work, SET_UP * self.npus, seen.slices)
 
 
 def _time(request: str) -> int:

@@ -35,5 +35,5 @@ def parted(description: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def joined(fabric: str, rest: str) -> str:
-    """The whole description of two such parts; without a fabric, the rest."""
-    return f'{{"{FABRIC}": {fabric}, {rest[1:]}' if fabric else rest
+    """The whole description of two such parts."""
+    return f'{{"{FABRIC}": {fabric}, {rest[1:]}'

@@ -198,24 +198,29 @@ def _whole(candidate: Candidate, most: int) -> int:
     others out.
     """
     preview = candidate.preview
-    if preview is None or preview.slices is None or _way(candidate) == 0 or not _has_no_packets(candidate):
+    if preview is None or preview.slices is None or not _is_rooted(candidate) or not _moves_messages(candidate):
         return 0
     events = estimate.of(candidate.variant.experiment, preview).events
     return 3 * most // 2 if events < most else 0
 
 
-def _has_no_packets(candidate: Candidate) -> bool:
-    """Whether messages are simulated whole, so that their length costs nothing."""
-    network = candidate.variant.experiment.network
-    return network.backend == FlowNetwork().backend or not network.has_contention
+def _moves_messages(candidate: Candidate) -> bool:
+    """Whether messages are simulated whole, so that long ones cost no more than short ones."""
+    return candidate.variant.experiment.network.transfer == "messages"
+
+
+def _is_rooted(candidate: Candidate) -> bool:
+    """Whether it is a single collective that goes to or from a root."""
+    workload = candidate.variant.experiment.workload
+    return isinstance(workload, CollectiveWorkload) and workload.collective in ROOTED
 
 
 def _way(candidate: Candidate) -> int:
     """Bytes that follow one another on the longest way from or to a root, in a pipeline of some slices: about how long
     that takes to fill.
     """
-    preview, workload = candidate.preview, candidate.variant.experiment.workload
-    if preview is None or not isinstance(workload, CollectiveWorkload) or workload.collective not in ROOTED:
+    preview = candidate.preview
+    if preview is None or not _is_rooted(candidate):
         return 0
     slices = 1 if preview.slices is None else SLICES
     return preview.steps * preview.bytes // (slices * max(1, preview.messages))
@@ -314,7 +319,7 @@ def _costs_as_much(candidate: Candidate) -> bool:
     workload, collective = experiment.workload, experiment.collective
     if preview is None or not isinstance(workload, CollectiveWorkload) or collective.chunks is not None:
         return False
-    return (collective.chunk or workload.size) >= workload.size and _has_no_packets(candidate)
+    return (collective.chunk or workload.size) >= workload.size and _moves_messages(candidate)
 
 
 def _tried(candidate: Candidate, limits: tuple[int, int], prepared: engine.Prepared | None = None) -> _Look:

@@ -195,7 +195,7 @@ class _Priced:
         target = model.time(size) * PS_PER_S
         first = model.candidates(size)[0]
         on_wires = min(1.0, first.wire / first.time) * target
-        alone = _alone(self._description(kind, root), self.time)
+        alone = _alone(*self._description(kind, root), self.time)
         wire = max(1, round(on_wires / alone.per_byte))
         time = alone.of
         if kind in SLICED:
@@ -229,15 +229,15 @@ class _Priced:
             self._models[kind] = models.Model(machine, named or _class(machine.software), kind, wanted)
         return self._models[kind]
 
-    def _description(self, kind: str, root: int) -> str:
-        """The collective alone, of no size, on the machine as it is when nothing is slow or shared."""
+    def _description(self, kind: str, root: int) -> tuple[str, str]:
+        """The collective alone, of no size: the machine as it is when nothing is slow or shared, and all else."""
         place = _place(self.cluster, self.members)
         groups = {"members": [list(place.members)], "grid": self._grid}
         section = {key: value for key, value in self._way.items() if key != "chunks_of"}
         section["chunking"] = {"by": "count", "chunks": 1}
         found = demand.alone(self.specified, section, groups, kind, root)
         network = FlowNetwork() if self.experiment.network.has_contention else self.experiment.network
-        return description.text(found | {"fabric": _undisturbed(place.cluster), "network": network.specification()})
+        return description.parted(found | {"fabric": _undisturbed(place.cluster), "network": network.specification()})
 
 
 def _class(name: str) -> Software:
@@ -264,23 +264,24 @@ def _undisturbed(cluster: str) -> Mapping[str, Any]:
 
 
 @lru_cache(KEPT)
-def _alone(description: str, time: Time) -> _Alone:
-    return _Alone(json.loads(description), time)
+def _alone(fabric: str, rest: str, time: Time) -> _Alone:
+    return _Alone(fabric, json.loads(rest), time)
 
 
 class _Alone:
     """How long an algorithm takes for a size, alone on the machine."""
 
-    def __init__(self, description: dict[str, Any], time: Time) -> None:
-        self._description, self._time = description, time
+    def __init__(self, fabric: str, rest: dict[str, Any], time: Time) -> None:
+        """`rest`: of the description of the collective, all but the fabric."""
+        self._fabric, self._rest, self._time = fabric, rest, time
         self._known: dict[int, int] = {}
         self.per_byte: float = (self._at(2 * LARGE) - self._at(LARGE)) / LARGE
         """Picoseconds of a byte on the busiest link."""
 
     def _at(self, size: int) -> int:
         if size not in self._known:
-            job = self._description["job"] | {"bytes": size}
-            self._known[size] = self._time(json.dumps(self._description | {"job": job}))
+            job = self._rest["job"] | {"bytes": size}
+            self._known[size] = self._time(description.joined(self._fabric, json.dumps(self._rest | {"job": job})))
         return self._known[size]
 
     def exactly(self, size: float) -> float:
