@@ -74,7 +74,8 @@ def test_a_run_sends_no_more_than_it_must() -> None:
     }
     found = syncline.run(of).systems["one"]
     stated = syncline.run(of | {"collective": {"algorithms": {"all-to-all": "direct"}}}).systems["one"]
-    relayed = syncline.run(of | {"collective": {"algorithm": "six-phase"}}).systems["one"]
+    rings = {"algorithm": "six-phase", "per_dimension": ["ring"]}
+    relayed = syncline.run(of | {"collective": rings}).systems["one"]
     assert found.total_time_s == stated.total_time_s
     assert relayed.total_time_s > 3 * found.total_time_s
     assert results.algorithm(variant(ALONE, "dgx-h100")) == {"algorithm": "direct"}

@@ -172,7 +172,8 @@ def test_messages_on_nvlink_have_frames_where_these_are_simulated_only() -> None
 
 def test_what_a_run_takes_is_said_should_its_npus_differ() -> None:
     """A run over RoCE of 16 GPUs is that of two, unless something tells them apart."""
-    (variant,) = study(on_two_servers("flow").replace("fold: off\n", "")).variants
+    rings = on_two_servers("flow").replace("chunks: 4", "chunks: 4, per_dimension: [ring, ring]")
+    (variant,) = study(rings.replace("fold: off\n", "")).variants
     preview = engine.preview(variant)
     assert (preview.npus, preview.simulated_npus) == (16, 2)
     assert estimate.warning("one", estimate.of(variant.experiment, preview)) is None

@@ -228,7 +228,7 @@ class TestCommand:
     @pytest.mark.parametrize(
         ("line", "field", "message"),
         [
-            (["--ranks", "4"], "--algorithm", "Missing option '--algorithm'."),
+            (["--ranks", "4"], "--algorithm", "this is missing"),
             (["--algorithm", "ring"], "--topology", "no fabric is given"),
             (["--algorithm", "ring", "--ranks", "4", "--machine", "dgx1v"], "--ranks", "the fabric is given twice"),
             (["--algorithm", "ring", "--ranks", "4x"], "--ranks", "these are no ranks"),

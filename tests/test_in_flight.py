@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import syncline
-from syncline import _core, completing, demand, in_flight, load, quantities, specification
+from support.experiments import study
+from syncline import _core, completing, demand, engine, in_flight, load, quantities, specification
 from syncline.schema.load import Variant
 
 FABRIC = "Ring(4, rate={rate}, latency={latency})_Ring(4, rate={rate}, latency={latency})"
@@ -45,7 +46,7 @@ def cut(found: Any) -> dict[str, Any]:
 def test_what_is_found_is_said_and_may_be_stated() -> None:
     found = run(FABRIC.format(rate="25GB/s", latency="50ns"), "64MB", algorithm="six-phase")
     assert line(found).endswith(
-        "the fastest that were tried, with the busiest link busy for 99 % of the time (default)"
+        "the fastest that were tried, with the busiest link busy for 100 % of the time (default)"
     )
     same = run(FABRIC.format(rate="25GB/s", latency="50ns"), "64MB", algorithm="six-phase", **cut(found))
     assert found.systems["one"].total_time_s == same.systems["one"].total_time_s
@@ -90,7 +91,7 @@ def test_what_is_slower_for_usual_collectives_is_not_taken() -> None:
 
     def attempt(request: str, most_work: int) -> in_flight.Tried | None:
         read = json.loads(request)
-        chunks, inflight = read["collectives"]["chunking"]["chunks"], read["collectives"]["inflight"]
+        chunks, inflight = number_of_chunks(read), read["collectives"]["inflight"]
         t = read["job"]["bytes"] // chunks
         whole, first = 1_000_000 + 3 * t, min(chunks, inflight)
         time = whole + (first - 1) * t + (chunks - first) * max(t, 3 * whole // inflight)
@@ -177,6 +178,32 @@ ALONE = '{"collectives": {"lanes": "split"}, "job": {"bytes": 0}}'
 """A description, as far as the search reads it."""
 
 
+def number_of_chunks(description: dict[str, Any]) -> int:
+    """Chunks of the collective of a trial."""
+    return -(-int(description["job"]["bytes"]) // int(description["collectives"]["chunking"]["bytes"]))
+
+
+@given(size=st.integers(1, 2**40), chunk=st.integers(1, 2**40))
+def test_equal_chunks_are_as_many_and_their_last_one_is_hardly_shorter(size: int, chunk: int) -> None:
+    equal = in_flight.equal(size, chunk)
+    chunks = -(-size // chunk)
+    assert -(-size // equal) == chunks
+    assert equal <= chunk
+    assert chunks == 1 or equal - (size - (chunks - 1) * equal) <= in_flight.ALIGNED * chunks
+
+
+@pytest.mark.parametrize("size", ["1MB", "300kB", "12345678B"])
+@pytest.mark.parametrize("algorithm", ["themis", "hierarchical", "six-phase"])
+def test_a_run_takes_what_was_found_for_its_chunks(size: str, algorithm: str) -> None:
+    """Sizes that are no multiple of a chunk: as few as all chunks are simulated in the search."""
+    text = (
+        f'name: a\ntopology: "dgx-h100(nodes=5)"\nworkload: {{collective: all-gather, size: {size}}}\nnetwork: flow\n'
+    )
+    (variant,) = study(f"{text}collective: {{algorithm: {algorithm}}}\n").variants
+    ((_, usual),) = completing.usual_chunks(variant)
+    assert engine.run(variant).summary["total_ps"] == pytest.approx(usual.time_ps)
+
+
 @pytest.mark.parametrize("is_only", [True, False])
 def test_the_search_on_a_chain_of_known_times(is_only: bool) -> None:
     """C chunks, n of them in flight, take T + (C - 1) max(t, T / n): as fast as the best of all is what is found."""
@@ -189,7 +216,7 @@ def test_the_search_on_a_chain_of_known_times(is_only: bool) -> None:
     def attempt(request: str, most_work: int) -> in_flight.Tried | None:
         read = json.loads(request)
         collectives, size = read["collectives"], read["job"]["bytes"]
-        chunks = collectives["chunking"]["chunks"]
+        chunks = number_of_chunks(read)
         return in_flight.Tried(time(size, chunks, collectives["inflight"]), size, chunks)
 
     found = in_flight._found(in_flight._Alone("{}", ALONE, attempt), (2**26, 2**26), None, is_only)

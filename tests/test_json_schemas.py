@@ -128,7 +128,7 @@ def test_documents_of_options(
 
 def test_documents_of_runs_say_what_auto_looked_at(syncline_command: Command, tmp_path: Path) -> None:
     """Candidates that were simulated, stopped and refused; for all kinds of collectives and for one kind."""
-    text = "name: one\ntopology: Ring(2)\nworkload: {model: dlrm, batch: 1}\n"
+    text = "name: one\ntopology: Ring(4)\nworkload: {model: dlrm, batch: 1}\n"
     (tmp_path / "auto.yaml").write_text(text + "collective: {algorithm: auto, algorithms: {all-to-all: auto}}\n")
     written = json.loads(syncline_command("run", str(tmp_path / "auto.yaml"), "--json").out)
     looked_at = written["runs"][0]["algorithm_choice"]["candidates"]

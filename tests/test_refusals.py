@@ -30,7 +30,7 @@ REFUSED = {
     ),
     "endpoint.kind": f"{HEAD}{TORUS}endpoint: {{kind: switch-offload, comm_memory_bandwidth: 128GB/s}}\n",
     "network.buffer": f"{HEAD}{TORUS}{ACE}}}\nnetwork: {{backend: packet, buffer: 512B}}\n",
-    "groups": f"{HEAD}{TORUS}{ACE}}}\ngroups: 0,2\n",
+    "groups": f"{HEAD}{TORUS}{ACE}}}\ngroups: 0,2\n".replace("Torus(3,2)", "Torus(4,2)"),
     "fold": f"{HEAD}{TORUS}fold: on\ncollective: {{algorithm: ring}}\n".replace("all-reduce", "broadcast"),
     "collective.algorithm": f"{HEAD}{TORUS}collective: {{algorithm: in-switch}}\n",
     "collective.per_dimension": f"{HEAD}{TORUS}collective: {{per_dimension: [ring]}}\n",

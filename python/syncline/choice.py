@@ -7,8 +7,8 @@ they are where no candidate can run to its end in packets. What takes too long t
 have to carry, and by the latency of steps. All of this takes a few seconds, however large the fabric is. The choice
 depends on nothing but the experiment.
 
-Trees are packed if they may gain more than 3 % over the best of the others: by the bound that no schedule beats, and
-then by the time that is predicted of them.
+Trees are packed if they may gain more than 3 % over the best of the others, or 12 % where they take long to pack: by
+the bound that no schedule beats, and then by the time that is predicted of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final, get_args
 from syncline import engine, facts, in_flight, trials, tuning
 from syncline.engine import PS_PER_S
 from syncline.errors import InputError
-from syncline.fabric.topologies import Fabric, Wired
+from syncline.fabric.topologies import Fabric
 from syncline.networks import NetworkSection
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.experiment import (
@@ -33,8 +33,13 @@ from syncline.schema.packed import PACKED, PLANNED
 from syncline.schema.programs import COMPOSITIONS
 from syncline.schema.workloads import CollectiveWorkload, kinds_of
 from syncline.treegen import planned
+from syncline.treegen.plan import SPLIT_AMONG_RANKS
 from syncline.trials import Basis, Candidate
 
+GAIN_OF_MANY: Final = 1.12
+"""How much faster trees have to be that are found, verified and run in several seconds: those of every rank of a group
+of more than [`FEW_RANKS`]."""
+FEW_RANKS: Final = 16
 SAME: Final = facts.Names(lambda engine: (a.name for a in engine.algorithms.values() if a.same_as))
 """Other names of algorithms that are candidates."""
 _lock = threading.Lock()
@@ -52,7 +57,8 @@ def settled(study: Study) -> Study:
 
 def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
     """The algorithms that may be the fastest, or of one kind of collectives, the simplest first; the engine may refuse
-    some. Each is named once: compositions differ in what they make of an all-reduce only, but for `themis`.
+    some. Each is named once: compositions differ in what they make of an all-reduce only, but for `themis`. Along one
+    dimension they are what suits it, in one phase or in two.
     """
     kinds = [kind] if kind is not None else _unplanned(experiment)
     names = [name for name in get_args(Algorithm) if name != "auto" and name not in SAME]
@@ -61,11 +67,15 @@ def candidates(experiment: Experiment, kind: str | None = None) -> list[str]:
     if not experiment.endpoint.adds_in_switches:
         names.remove("in-switch")
     following = kinds if kind is not None else [k for k in kinds if k in experiment.followers]
-    if not set(following) <= set(PLANNED) or not planned.is_quick(experiment):
+    if not set(following) <= set(PLANNED) or not planned.is_quick(experiment, following):
         names.remove(PACKED)
+    left_out: set[str] = set()
     if "all-reduce" not in kinds:
-        names = [name for name in names if name not in COMPOSITIONS or name in ("hierarchical", "themis")]
-    return names
+        left_out = set(COMPOSITIONS) - {"hierarchical", "themis"}
+    suits = not experiment.endpoint.adds_in_switches and experiment.collective.per_dimension is None
+    if suits and sum(size > 1 for size in experiment.grid) == 1:
+        left_out |= set(COMPOSITIONS) - {"six-phase"}
+    return [name for name in names if name not in left_out]
 
 
 def _unplanned(experiment: Experiment) -> list[str]:
@@ -183,23 +193,26 @@ def _raced(variants: Sequence[tuple[str, Variant]], work: int) -> list[Candidate
     much as all others.
     """
     others = [trials.glimpsed(name, variant) for name, variant in variants if name != PACKED]
-    found = trials.race(others, work, complete=lambda seen: trials.previewed(seen.name, seen.variant))
+    found = trials.race(others, work, complete=trials.completed)
     trees = [_trees(variant, found, work) for name, variant in variants if name == PACKED]
     return [*found, *trees]
 
 
 def _trees(variant: Variant, others: Sequence[Candidate], work: int) -> Candidate:
-    """Packed trees: tried only where bound and prediction leave room to be [`trials.GAIN`] times as fast as others."""
+    """Packed trees: tried only where bound and prediction leave room to be so many times as fast as others."""
     best = trials.best_time(others)
     candidate = Candidate(PACKED, variant)
-    if best is not None and isinstance(variant.experiment.workload, CollectiveWorkload):
+    workload = variant.experiment.workload
+    if best is not None and isinstance(workload, CollectiveWorkload):
+        are_many = workload.collective in SPLIT_AMONG_RANKS and variant.experiment.ranks > FEW_RANKS
+        gain = GAIN_OF_MANY if are_many else trials.GAIN
         try:
             bound = max(other.preview.lower_bound_ps for other in others if other.preview is not None)
-            if bound * trials.GAIN < best:
+            if bound * gain < best:
                 bound = engine.time_of_trees(variant)
         except InputError as error:
             return trials.refused(candidate, error)
-        if bound * trials.GAIN >= best:
+        if bound * gain >= best:
             return replace(candidate, picoseconds=bound, basis=Basis.LATE)
     return trials.attempted(PACKED, variant, best, work)
 
@@ -249,25 +262,23 @@ def _guessed(candidate: Candidate, fabric: Fabric) -> Candidate:
         return candidate
     most = max(preview.bytes_sent_per_npu, preview.byte_hops // max(1, preview.simulated_npus))
     transfer = most * PS_PER_S // max(1, fabric.egress_rate)
-    latency = preview.steps * _hop(fabric) * preview.message_hops // max(1, preview.messages)
+    latency = preview.steps * trials.shortest_hop(fabric) * preview.message_hops // max(1, preview.messages)
     carried = max(transfer, preview.busy_ps, preview.lower_bound_ps)
     return replace(candidate, picoseconds=carried + latency, basis=Basis.NOTHING)
 
 
-def _hop(fabric: Fabric) -> int:
-    """Picoseconds of the shortest link."""
-    parts = fabric.graph.links if isinstance(fabric, Wired) else fabric.dims
-    return min((part.latency for part in parts), default=0)
-
-
 def _ranked(found: Sequence[Candidate]) -> list[Candidate]:
     """The candidates that may be taken, the best first, the simplest first among equals. Beside a run an estimate
-    counts for what it may be wrong by, and a guess for nothing.
+    counts for what it may be wrong by, twice that if it is from a beginning, and a guess for nothing.
     """
     run = any(candidate.is_complete for candidate in found)
     worthless = (Basis.LATE, Basis.NOTHING) if run else (Basis.LATE,)
     times = [(c.picoseconds, c) for c in found if c.picoseconds is not None and c.basis not in worthless]
-    worst = [(time if not run or c.is_complete else round(trials.MARGIN * time), c) for time, c in times]
+    margins = {Basis.PROGRESS: 2 * trials.MARGIN}
+    worst = [
+        (time if not run or c.is_complete else round(margins.get(c.basis, trials.MARGIN) * time), c)
+        for time, c in times
+    ]
     return [candidate for _, candidate in sorted(worst, key=lambda entry: entry[0])]
 
 

@@ -46,6 +46,8 @@ SMALLEST: Final = 4 * 1024
 """Bytes of the smallest chunk that is tried."""
 IN_FLIGHT: Final = 16
 """Chunks in flight, unless the fabric needs more."""
+ALIGNED: Final = 16
+"""Of how many bytes chunks of equal sizes are multiples: of what GPUs load and store at once."""
 MOST_IN_FLIGHT: Final = 256
 MOST_NPUS: Final = 8192
 """NPUs of a machine with more of which nothing is tried out: to set it up takes longer than many a run."""
@@ -346,7 +348,7 @@ class _Waves:
         cuts: list[tuple[_Cut, float]] = []
         chunk = smallest
         while True:
-            wave, chunks = self.of(min(chunk, size)), -(-size // chunk)
+            wave, chunks = self.of(min(equal(size, chunk), size)), -(-size // chunk)
             enough = wave.enough if is_only else max(IN_FLIGHT, wave.enough)
             inflight = fixed or min(enough, 1 << (chunks - 1).bit_length())
             cuts.append(((chunk, inflight), wave.time(chunks, inflight)))
@@ -366,13 +368,13 @@ class _Alone:
     """All but the fabric."""
     attempt: Try
 
-    def tried_out(self, chunk: int, chunks: int, inflight: int, most_work: int = COSTLY) -> Tried | None:
-        """So many chunks of a size; nothing if they take too long to simulate."""
-        return _tried_out(self, chunk, chunks, inflight, min(COSTLY, most_work))
+    def tried_out(self, chunk: int, size: int, inflight: int, most_work: int = COSTLY) -> Tried | None:
+        """So many bytes in chunks of a size; nothing if they take too long to simulate."""
+        return _tried_out(self, chunk, size, inflight, min(COSTLY, most_work))
 
     def wave(self, chunk: int, chunks: int) -> _Wave | None:
         """What so many chunks tell that are all in flight."""
-        taken = self.tried_out(chunk, chunks, chunks)
+        taken = self.tried_out(chunk, chunks * chunk, chunks)
         if taken is None:
             return None
         time, busy = taken.time_ps, taken.busy_ps  # T + (n - 1) t, and n t
@@ -399,10 +401,12 @@ class _Alone:
         """The time of so many bytes that are cut into so many chunks: as simulated with so many waves at most, after
         which every wave takes as long as those of their second half. Nothing if they take too long to simulate.
         """
-        chunk, inflight = -(-size // chunks), min(chunks, inflight)
+        chunk, inflight = equal(size, -(-size // chunks)), min(chunks, inflight)
         half, whole = (min(chunks, part * inflight) for part in (waves // 2, waves))
-        some = self.tried_out(chunk, half, inflight, most_work)
-        more = some if whole == half or some is None else self.tried_out(chunk, whole, inflight, most_work)
+        some = self.tried_out(chunk, min(size, half * chunk), inflight, most_work)
+        more = some
+        if whole > half and some is not None:
+            more = self.tried_out(chunk, min(size, whole * chunk), inflight, most_work)
         if some is None or more is None:
             return None
         time = some.time_ps + (chunks - half) / max(1, whole - half) * (more.time_ps - some.time_ps)
@@ -416,12 +420,12 @@ class _Alone:
 
 
 @lru_cache(1024)
-def _tried_out(alone: _Alone, chunk: int, chunks: int, inflight: int, most_work: int) -> Tried | None:
+def _tried_out(alone: _Alone, chunk: int, size: int, inflight: int, most_work: int) -> Tried | None:
     tried = json.loads(alone.description)
-    tried["collectives"] |= {"chunking": {"by": "count", "chunks": chunks}, "inflight": inflight}
+    tried["collectives"] |= {"chunking": {"by": "size", "bytes": chunk}, "inflight": inflight}
     for stated in ("chunks_of", "least_chunk_bytes"):
         tried["collectives"].pop(stated, None)
-    tried["job"]["bytes"] = chunk * chunks
+    tried["job"]["bytes"] = size
     return alone.attempt(description.joined(alone.fabric, json.dumps(tried)), most_work)
 
 
@@ -463,10 +467,17 @@ def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None, is_o
         law = waves.cut(size, smallest if is_only else min(least, _power(size)), fixed, is_only=is_only)[0]
     search = _Search(alone, sizes, None if alone.balances else waves, smallest, fixed)
     if (best := search.fastest(law, is_only=is_only)) is not None:
-        return _Found(Usual(*best, search.busy(best), search.time(best), search.slices(best)), waves)
+        chunk = equal(size, best[0]) if is_only else best[0]
+        return _Found(Usual(chunk, best[1], search.busy(best), search.time(best), search.slices(best)), waves)
     # One chunk is too costly to simulate, and several of them are more so.
     most = IN_FLIGHT if alone.has_unlike_chunks else 1
     return _Found(Usual(max(least, _power(-(-size // most))), fixed or most, None), waves)
+
+
+def equal(size: int, chunk: int) -> int:
+    """Bytes of chunks of which the last one is hardly shorter than the others, as many as of the given size."""
+    chunks = -(-size // max(1, chunk))
+    return chunk if chunks < 2 else min(chunk, -(-size // (chunks * ALIGNED)) * ALIGNED)
 
 
 def _least_chunk(size: int) -> int:
@@ -489,7 +500,7 @@ def _waves(alone: _Alone, size: int, is_only: bool) -> _Waves | None:
     """
     chunks = 1
     if alone.has_unlike_chunks:
-        one = alone.tried_out(size, 1, 1)
+        one = alone.tried_out(size, size, 1)
         while one is not None and chunks < IN_FLIGHT and 2 * chunks * one.work <= COSTLY:
             chunks *= 2
     small, large = min(CHUNK, max(1, size // 2)), size
@@ -600,7 +611,9 @@ class _Search:
             return True
         chunk, inflight = cut
         least = [
-            self._waves.of(min(chunk, size)).time(-(-size // chunk), inflight) / size for size in self._sizes if size
+            self._waves.of(min(equal(size, chunk), size)).time(-(-size // chunk), inflight) / size
+            for size in self._sizes
+            if size
         ]
         return sum(least) < ALIKE * self._cost(than)
 

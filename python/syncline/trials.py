@@ -8,8 +8,8 @@ long collective grows linearly with its size; for training, from two runs with l
 otherwise, only to order the candidates, from the share of the bytes that have been delivered.
 
 Then candidates that are not complete run again, the most promising first, each until it is complete, or later than the
-best one known, or the work of all together is used up. A candidate that, judged by its first run, could reach neither
-of the first two is not run again. So a candidate that is slower than the best is known to be slower, and one that was
+best one known, or the work of all together is used up. A candidate that, judged by its first run, could not be complete
+by then is not run again. So a candidate that is slower than the best is known to be slower, and one that was
 too costly has an estimate. Limits are in simulated time and in work that the engine counts: its events, what shares of
 links cost the flow backend beyond them, and the NPUs, links and chunks that are set up. So the outcome does not depend
 on the computer.
@@ -26,6 +26,7 @@ from typing import Final
 from syncline import completing, engine, estimate, in_flight
 from syncline.attempt import NO_LIMIT, Attempt
 from syncline.errors import EngineDefectError, InputError, SimulationFailedError
+from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks.flow import FlowNetwork
 from syncline.preview import Preview
 from syncline.schema.experiment import DEFAULT_CHUNK
@@ -36,14 +37,16 @@ from syncline.schema.workloads import ROOTED, CollectiveWorkload
 OF_LAW: Final = 0.93
 """The part of the time by the law of chunks that a collective takes at least: where groups share links, some chunks are
 faster than those that the law follows from."""
-WORK: Final = 4_000_000
+WORK: Final = 3_000_000
 """What all candidates together may cost on a backend, in events: a second or two of a processor."""
 GAIN: Final = 1.03
 """How much faster a candidate has to be to be looked for at a cost."""
 GLANCES: Final = 2
 """The part of the work that is for a first look at all candidates is one over this."""
-HOPELESS: Final = 4
-"""What seems to need so many times the work that is left is not run again."""
+OF_A_MESSAGE: Final = 4
+"""What a message costs at least to simulate, in events."""
+MOST_PAIRS: Final = 1 << 19
+"""NPUs that send to each other of which it takes too long to see whether they fold."""
 MARGIN: Final = 1.5
 """Estimates from smaller runs may be wrong by this factor: nothing is given up for what is better by less."""
 LARGEST_PART: Final = 4
@@ -156,23 +159,43 @@ def glimpsed(name: str, variant: Variant) -> Candidate:
     return replace(seen if seen.preview is not None else previewed(name, glimpse), variant=variant)
 
 
+def completed(seen: Candidate) -> Candidate:
+    """A candidate that was [`glimpsed`], with its chunks and slices: those of a pipeline that cannot be tried are not
+    looked for.
+    """
+    experiment = seen.variant.experiment
+    collective, workload = experiment.collective, experiment.workload
+    whole: dict[str, int] = {}
+    if isinstance(workload, CollectiveWorkload) and _is_long_pipeline(seen):
+        is_open = in_flight.left_open(collective)
+        whole |= {"chunk": workload.size} if is_open else {}
+        whole |= {"inflight": 1} if is_open == in_flight.BOTH else {}
+        has_open_slices = collective.slices is None and collective.slice is None
+        if has_open_slices and OF_A_MESSAGE * _messages(seen) > in_flight.COSTLY:
+            whole["slices"] = 1
+    return previewed(seen.name, _changed(seen.variant, collective=collective.model_copy(update=whole)))
+
+
 def race(
     candidates: Sequence[Candidate], work: int = WORK, *, complete: Callable[[Candidate], Candidate] | None = None
 ) -> list[Candidate]:
     """The candidates, with what is known of their times, in the order in which they came.
 
-    `work`: what all of them together may cost. `complete` makes a candidate that was only [`glimpsed`] one that can be
-    run, where it has not been ruled out.
+    `work`: what all of them together may cost. `complete` ([`completed`]) makes a candidate that was only [`glimpsed`]
+    one that can be run, where it has not been ruled out.
     """
     runners = [candidate for candidate in candidates if candidate.preview is not None]
     glance, left = max(1, work // (GLANCES * max(1, len(runners)))), work
     found: dict[str, Candidate] = {}
     for runner in sorted(runners, key=lambda each: (_bound(each), _way(each), _messages(each))):
         best = best_time(list(found.values()))
-        if best is not None and (bound := _least(runner, best)) * GAIN >= best:
-            found[runner.name] = replace(runner, picoseconds=bound, basis=Basis.LATE)
-            continue
-        if left < 2 * _setup(runner) and found:
+        is_too_costly = left < max(2 * _setup(runner), OF_A_MESSAGE * _surely_sent(runner)) and found
+        if best is not None:
+            bound = _bound(runner) if is_too_costly else _least(runner, best)
+            if bound * GAIN >= best:
+                found[runner.name] = replace(runner, picoseconds=bound, basis=Basis.LATE)
+                continue
+        if is_too_costly:
             continue
         candidate = runner if complete is None else complete(runner)
         if candidate.preview is None:
@@ -184,9 +207,12 @@ def race(
         left -= look.work
     for candidate in sorted((c for c in found.values() if c.basis in OPEN), key=_promise):
         best = best_time(list(found.values()))
+        if best is not None and (bound := _bound(candidate)) * GAIN >= best:
+            found[candidate.name] = replace(candidate, picoseconds=bound, basis=Basis.LATE)
+            continue
         if left <= glance:
             break
-        if _may_beat(candidate, best) and not _hopeless(candidate, best, left):
+        if _may_beat(candidate, best) and not _is_hopeless(candidate, left):
             look = _tried(candidate, (NO_LIMIT if best is None else best, left))
             found[candidate.name] = look.candidate
             left -= look.work
@@ -231,24 +257,46 @@ def _messages(candidate: Candidate) -> int:
     return 0 if candidate.preview is None else candidate.preview.messages
 
 
+def _surely_sent(candidate: Candidate) -> int:
+    """Messages that are simulated one by one: a collective with a root does not fold, nor does one of many pairs."""
+    preview = candidate.preview
+    pairs = 0 if preview is None else preview.messages // max(1, preview.steps)
+    return _messages(candidate) if _is_rooted(candidate) or pairs > MOST_PAIRS else 0
+
+
+def _is_long_pipeline(candidate: Candidate) -> bool:
+    """Whether it goes to or from a root in slices of which it is known that a single chunk is too costly a trial."""
+    preview = candidate.preview
+    if preview is None or preview.slices is None or not _is_rooted(candidate):
+        return False
+    return OF_A_MESSAGE * SLICES * preview.messages > in_flight.COSTLY
+
+
 def _bound(candidate: Candidate) -> int:
-    """Picoseconds that a single collective takes at least, by what crosses its links and by what no schedule can beat;
-    0 for a training, whose collectives may end after it.
+    """Picoseconds that a single collective takes at least, by what crosses its links, by the messages that follow one
+    another, and by what no schedule can beat; 0 for a training, whose collectives may end after it.
     """
-    preview, workload = candidate.preview, candidate.variant.experiment.workload
+    preview, experiment = candidate.preview, candidate.variant.experiment
+    workload = experiment.workload
     if preview is None or not isinstance(workload, CollectiveWorkload):
         return 0
-    if candidate.variant.experiment.collective.algorithm_of(workload.collective) in in_flight.BALANCED:
-        return preview.lower_bound_ps  # other chunks have other links as their busiest ones
+    least = max(preview.lower_bound_ps, preview.steps * shortest_hop(experiment.fabric))
+    if experiment.collective.algorithm_of(workload.collective) in in_flight.BALANCED:
+        return least  # other chunks have other links as their busiest ones
     # What links carry is counted on a sample of many NPUs, so that it may be a little less.
-    carried = preview.busy_ps if preview.npus <= SAMPLE else preview.busy_ps * 9 // 10
-    return max(preview.lower_bound_ps, carried)
+    return max(least, preview.busy_ps if preview.npus <= SAMPLE else preview.busy_ps * 9 // 10)
+
+
+def shortest_hop(fabric: Fabric) -> int:
+    """Picoseconds of the shortest link."""
+    parts = fabric.graph.links if isinstance(fabric, Wired) else fabric.dims
+    return min((part.latency for part in parts), default=0)
 
 
 def _least(candidate: Candidate, best: int) -> int:
     """The bound, or what the law of chunks says where that alone does not rule a candidate out."""
     bound = _bound(candidate)
-    if bound == 0 or bound * GAIN >= best:
+    if bound == 0 or bound * GAIN >= best or _is_long_pipeline(candidate):
         return bound
     return max(bound, int(OF_LAW * (completing.least_time(candidate.variant) or 0)))
 
@@ -282,17 +330,13 @@ def _setup(candidate: Candidate) -> int:
     return 0 if preview is None else preview.simulated_npus + preview.simulated_links + preview.chunks
 
 
-def _hopeless(candidate: Candidate, best: int | None, work: int) -> bool:
-    """Whether by how far it came not even HOPELESS times the work would complete it, or see it later than the best."""
+def _is_hopeless(candidate: Candidate, work: int) -> bool:
+    """Whether so much work would not complete it, if its other events cost as much as those of its last run."""
     attempt, preview = candidate.attempt, candidate.preview
     if attempt is None or preview is None:
         return False
-    done = _progress(candidate, attempt)
-    whole = estimate.of(candidate.variant.experiment, preview).events * Fraction(attempt.work, max(1, attempt.events))
-    needed = attempt.work / done if done else whole
-    if best is not None and attempt.time_ps:
-        needed = min(needed, attempt.work * Fraction(best, attempt.time_ps))
-    return needed > HOPELESS * work
+    events = estimate.of(candidate.variant.experiment, preview).events
+    return events * Fraction(attempt.work, max(1, attempt.events)) > work
 
 
 def _glanced(candidate: Candidate, most_work: int) -> _Look:

@@ -160,6 +160,27 @@ class TestMatrix:
         assert known.because == "it does not name the GPU, and there are several with 18 NVLinks"
 
     @pytest.mark.parametrize(
+        ("words", "because", "candidates"),
+        [
+            ("GPU 0: NVIDIA L40S (UUID: GPU-1)", "it names NVIDIA L40S, which is not known", ()),
+            (
+                "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)",
+                "it names GPUs that differ (NVIDIA H100 80GB HBM3, NVIDIA H200)",
+                ("h100", "h200"),
+            ),
+        ],
+    )
+    def test_names_that_decide_nothing(self, words: str, because: str, candidates: tuple[str, ...]) -> None:
+        known = read(f"{words}\n\n{matrix(full(2, 'NODE'))}").hardware
+        assert known is not None
+        assert (known.gpu, known.because, known.candidates) == (None, because, candidates)
+
+    def test_pairs_with_all_nvlinks_of_a_gpu_may_be_behind_switches(self) -> None:
+        known = read(matrix(full(4, "NV6"))).hardware
+        assert known is not None
+        assert known.candidates == ("v100-16gb", "v100-32gb", "h100", "h200", "b200", "gb200")
+
+    @pytest.mark.parametrize(
         ("words", "stated", "payload", "source"),
         [
             ("", Stated(), 13.12, "PCIe is gen 3 with 16 lanes (the matrix does not say)"),

@@ -259,6 +259,22 @@ def test_an_iteration_is_the_mean_of_the_complete_steps(extra: bool, syncline_co
     assert (left_out in assumed) == extra
 
 
+@pytest.mark.parametrize("before", [False, True])
+def test_the_first_step_waits_for_the_host_like_the_others(before: bool, syncline_command: Command) -> None:
+    """Steps of 100 us, of which the GPU waits 30 for the host; work of a warm-up may end after the first has begun."""
+    events: list[Event] = []
+    for n in range(5):
+        begin = 100.0 * n
+        launch = call("cudaLaunchKernel", begin + 29, 1, n + 1)
+        events += [annotation(n, begin, 100), launch, kernel("k", begin + 30, 70, correlation=n + 1)]
+    if before:
+        events.append(kernel("warm-up", 0, 10, correlation=99))
+    profile(0, events, ranks=1)
+    record = imported(syncline_command)["record"]
+    assert (record["steps"], record["difference"]) == (5, 0)
+    assert record["iteration_time_s"] == pytest.approx(98e-6 if before else 100e-6)
+
+
 def test_steps_may_be_marked_by_the_clock_of_the_gpu_alone(syncline_command: Command) -> None:
     kernels = [event for event in steps() if event["cat"] == "kernel"]
     marks = [annotation(n, at, took, "gpu_user_annotation") for n, at, took in ((3, 400, 90), (4, 490, 100))]

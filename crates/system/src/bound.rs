@@ -14,7 +14,8 @@
 //! | reduce, gather (root in B) | S, a/n S |
 //!
 //! Cuts looked at: every NPU alone, both ways; slabs of one coordinate and of half of a dimension; on
-//! fabrics of other shapes the first server, half of the servers, and all cuts of up to ten NPUs.
+//! fabrics of other shapes the first server and half of the servers or, where there is no grid of these, NPUs whose links
+//! lead to the same nodes, as to a leaf; and all cuts of up to ten NPUs.
 //! *Totals.* An all-reduce takes 2 (n-1) S sent bytes per group: every byte is summed up in n-1 sends and
 //! spread in n-1; not where switches add and copy, where the cut around an NPU is left: S sent and S received.
 //! An all-to-all travels on average the mean distance along every dimension. Both are held against the rates of
@@ -23,7 +24,7 @@
 //! The bound is the largest of all; groups that run side by side share the links of a cut.
 
 use crate::machine::Machine;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use syncline_collective::{Kind, Rank};
 use syncline_core::{NodeId, PortId, Ps};
 use syncline_topology::cut::{Side, capacity};
@@ -265,22 +266,52 @@ impl Search<'_> {
             for count in [1, servers / 2] {
                 let few = |members: &Vec<NodeId>| members[..(local * count) as usize].to_vec();
                 let chosen: Vec<NodeId> = self.groups.iter().flat_map(few).collect();
-                let rest: Vec<NodeId> = members.iter().copied().filter(|m| !chosen.contains(m)).collect();
-                self.cut(&members, &chosen);
-                self.cut(&members, &rest);
+                self.both_ways(&members, &chosen);
+            }
+        } else {
+            let leaves = self.leaves(&members);
+            if leaves.len() > 1 && leaves.len() < members.len() {
+                for count in [1, leaves.len() / 2] {
+                    self.both_ways(&members, &leaves[..count].concat());
+                }
             }
         }
     }
 
+    /// Members whose links lead to the same nodes.
+    fn leaves(&self, members: &[NodeId]) -> Vec<Vec<NodeId>> {
+        let mut leaves: BTreeMap<BTreeSet<NodeId>, Vec<NodeId>> = BTreeMap::new();
+        for &member in members {
+            let ports = (0..self.fabric.ports(member)).map(PortId);
+            let there = ports.map(|port| self.fabric.next(member, port).0).collect();
+            leaves.entry(there).or_default().push(member);
+        }
+        leaves.into_values().collect()
+    }
+
+    /// Cuts between some members and the others.
+    fn both_ways(&mut self, members: &[NodeId], chosen: &[NodeId]) {
+        let taken: BTreeSet<NodeId> = chosen.iter().copied().collect();
+        let rest: Vec<NodeId> = members.iter().copied().filter(|m| !taken.contains(m)).collect();
+        self.cut(members, chosen);
+        self.cut(members, &rest);
+    }
+
     fn cut(&mut self, members: &[NodeId], near: &[NodeId]) {
         let npus = self.fabric.npus();
+        let among = |nodes: &[NodeId]| {
+            let mut among = vec![false; npus as usize];
+            nodes.iter().for_each(|n| among[n.index()] = true);
+            among
+        };
+        let (is_member, is_near) = (among(members), among(near));
         let side = |n: NodeId| match n {
-            n if near.contains(&n) => Side::Source,
-            n if members.contains(&n) => Side::Sink,
             n if n.0 >= npus => Side::Between,
+            n if is_near[n.index()] => Side::Source,
+            n if is_member[n.index()] => Side::Sink,
             _ => Side::Outside,
         };
-        let bytes = self.all_crossing(|n| near.contains(&n));
+        let bytes = self.all_crossing(|n| is_near[n.index()]);
         let rate = if bytes == 0 { 0 } else { capacity(self.fabric, side) };
         self.cross(bytes, self.ranks(), rate, || {
             format!("what {} of {} NPUs have to send to the others", near.len(), members.len())

@@ -6,14 +6,17 @@ use crate::spec::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 use syncline_core::{NodeId, Ps, Rate, Refusal};
+use syncline_topology::symmetry::{Outputs, Targets, Ways};
 use syncline_topology::{Block, Dimension, Fabric, Graph, GraphLink, GraphNode, LinkSpec, Product, Routing, Way};
 
-/// The graph that was read and built last, with the routes that have been looked for: the next run is often on the same
-/// machine, and to read it and to look for routes takes most of setting up a large one.
+/// The graph that was read and built last, with the routes that have been looked for, and the ways of the messages of the
+/// last run: the next run is often on the same machine, and to read it and to look for routes takes most of setting up a
+/// large one.
 #[derive(Debug, Default)]
 pub struct KnownGraphs {
     graph: Mutex<Option<KnownGraph>>,
     text: Mutex<Option<ReadFabric>>,
+    ways: Mutex<Option<KnownWays>>,
 }
 
 #[derive(Debug)]
@@ -22,6 +25,18 @@ struct KnownGraph {
     participants: Vec<NodeId>,
     graph: Arc<Graph>,
 }
+
+/// The ways of the messages of a run: another one differs in the sizes of what it sends only.
+#[derive(Debug)]
+struct KnownWays {
+    graph: Arc<Graph>,
+    outputs: Outputs,
+    targets: Targets,
+    ways: Arc<Ways>,
+}
+
+/// Targets of all NPUs of which ways are kept.
+const MOST_TARGETS: usize = 1 << 20;
 
 /// A graph that was read, and the text up to its end.
 #[derive(Debug)]
@@ -48,6 +63,26 @@ impl KnownGraphs {
         let (text, rest) = json.split_at(BEGINNING.0.len() + values.byte_offset());
         *kept = Some(ReadFabric { text: text.into(), fabric: fabric.clone() });
         Some((fabric, rest))
+    }
+
+    /// The ways on a graph of what NPUs send.
+    ///
+    /// # Errors
+    /// Why they are not looked for, if they are too many.
+    pub fn ways(&self, graph: &Arc<Graph>, outputs: Outputs, targets: &Targets) -> Result<Arc<Ways>, String> {
+        let is_it = |known: &&KnownWays| {
+            Arc::ptr_eq(&known.graph, graph) && (known.outputs, &known.targets) == (outputs, targets)
+        };
+        let kept = || self.ways.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept().as_ref().filter(is_it) {
+            return Ok(known.ways.clone());
+        }
+        let ways = Arc::new(Ways::new(&**graph, outputs, targets)?);
+        if targets.iter().flatten().map(Vec::len).sum::<usize>() <= MOST_TARGETS {
+            let known = KnownWays { graph: graph.clone(), outputs, targets: targets.clone(), ways: ways.clone() };
+            *kept() = Some(known);
+        }
+        Ok(ways)
     }
 
     fn find(&self, fabric: &FabricSpec, participants: &[NodeId]) -> Option<Arc<Graph>> {

@@ -236,9 +236,7 @@ impl Pipelined<'_> {
             let coarser = spec.network.model().coarser(self.scale(slice, packet));
             spec.network = coarser.unwrap_or(spec.network);
         }
-        if spec.fold == FoldSpec::On {
-            spec.fold = FoldSpec::Auto;
-        }
+        spec.fold = FoldSpec::Auto; // whatever the run does: what it costs must not decide differently
         let (time, work) = (self.try_out)(&spec, &mut trials.left)?;
         let trial = Trial { time: time.into(), work };
         trials.known.insert((slice, k), trial);

@@ -18,8 +18,9 @@ use syncline_collective::program::direct::ServingOrder;
 use syncline_collective::{
     Algorithm, Axis, Composition, Kind, LineRank, Plan, PlanError, PlanId, PlanRequest, Posting, Rank, Split,
 };
-use syncline_core::{Bytes, Id, NodeId, PortId, Refusal};
+use syncline_core::{Bytes, Grid, Id, NodeId, PortId, Refusal};
 use syncline_endpoint::{Layout, RingOrder, Space, Wires};
+use syncline_topology::exchange;
 use syncline_topology::rings::rings;
 use syncline_topology::{Block, Fabric};
 
@@ -110,6 +111,7 @@ impl Placement {
             PostingSpec::Sequential => Posting::Sequential,
             PostingSpec::Random => Posting::Random(spec.seed),
         };
+        let free = if whole.is_none() && !flat { free_along(machine, groups.as_deref(), &sizes) } else { Vec::new() };
         let mut first_plans = Vec::new();
         let mut plans_with = |slots: u8| -> Result<Vec<Plan>, RunError> {
             let mut plans = Vec::new();
@@ -119,8 +121,7 @@ impl Placement {
                 first_plans.push((FirstPlan { kind, root, up_to, plan: PlanId(0) }, plans.len()));
                 let chunk = demand.largest_chunk(kind, c);
                 let sizes_of = if chosen.flat { &[ranks][..] } else { &sizes };
-                let switched = machine.is_switched();
-                let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots, switched };
+                let through = SwitchPlans { offload: offload.as_ref(), sizes: sizes_of, slots, free: &free };
                 let rings = |along: &Along<'_>| -> Vec<bool> {
                     // Two halves of a share are that share only where blocks are padded to be equal.
                     let halves = spec.collectives.padding || kind == Kind::AllReduce;
@@ -402,14 +403,24 @@ fn orders_of(sizes: &[u32]) -> Result<Vec<Option<Vec<u8>>>, RunError> {
     Ok(orders.into_iter().map(Some).collect())
 }
 
+/// Whether an exchange between all that are along a dimension is free, by the first of the groups; that it is in a network
+/// of switches, in which rings have no links of their own.
+fn free_along(machine: &Machine, groups: Option<&[Vec<NodeId>]>, sizes: &[u32]) -> Vec<bool> {
+    let fabric = machine.fabric();
+    let grid = Grid::new(sizes.iter().copied());
+    let npu = |rank: u32| groups.map_or(NodeId(rank), |groups| groups[0][rank as usize]);
+    let is_free = |dim| exchange::is_free(&*fabric, &grid.line(0, dim).map(npu).collect::<Vec<_>>());
+    (0..sizes.len()).map(|dim| machine.is_switched() || is_free(dim)).collect()
+}
+
 /// What can go through switches.
 struct SwitchPlans<'a> {
     /// The switches, if the endpoint makes use of them.
     offload: Option<&'a Offload>,
     sizes: &'a [u32],
     slots: u8,
-    /// Whether dimensions that are none of a product are switches, too.
-    switched: bool,
+    /// Along which dimensions that are none of a product an exchange between all is as fast as around a ring.
+    free: &'a [bool],
 }
 
 impl SwitchPlans<'_> {
@@ -444,7 +455,7 @@ fn algorithms(
     let suits = |dim: usize| match whole.map(|along| along.dim(dim).block) {
         _ if through.offload.is_some_and(|o| o.takes(dim, kind)) => DimAlgorithmSpec::InSwitch,
         Some(Block::FullyConnected | Block::Switch) => DimAlgorithmSpec::Direct,
-        None if through.switched => DimAlgorithmSpec::Direct,
+        None if through.free.get(dim) == Some(&true) => DimAlgorithmSpec::Direct,
         None | Some(Block::Ring) => DimAlgorithmSpec::Ring,
     };
     let each: Vec<DimAlgorithmSpec> = match (chosen.per_dimension, everywhere) {

@@ -11,9 +11,10 @@ use crate::setup::RunPlan;
 use crate::spec::Spec;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use syncline_collective::{Kind, Plan, PlanId, Rank, Slot};
+use syncline_collective::{Kind, Plan, PlanId, Rank, Slot, Step};
 use syncline_core::queue::SplitMix64;
-use syncline_core::{Bytes, NodeId};
+use syncline_core::{Bytes, NodeId, PortId};
+use syncline_endpoint::layout::PhaseView;
 use syncline_endpoint::{Chunk, Layout};
 use syncline_network::Route;
 use syncline_topology::{Fabric, all_links};
@@ -77,8 +78,9 @@ pub struct Preview {
     pub memory_bytes: u64,
     /// What no schedule of a single collective can beat.
     pub lower_bound_ps: u64,
-    /// For how long this schedule keeps the links of the busiest class busy, if it loads all links of the class alike: it
-    /// cannot take less time. As exact as the counts are; 0 on fabrics with many classes of links.
+    /// For how long this schedule keeps the links of the busiest class busy, if it loads all links of the class alike, or a
+    /// link on which a root sends or receives: it cannot take less time. As exact as the counts are; of roots alone on
+    /// fabrics with many classes of links.
     pub busy_ps: u64,
     /// Of switch offload: what is done in switches, and what is left to the NPUs.
     pub offloaded: Option<String>,
@@ -172,18 +174,27 @@ impl<'a> WaysOf<'a> {
 
     /// The way of a message.
     fn way(&self, from: NodeId, route: Route) -> Way {
-        let (mut path, mut at) = (Vec::new(), from);
-        route.append(self.fabric, from, &mut path);
-        let mut way = Way { links: path.len() as u32, is_flow: !path.is_empty(), ..Way::default() };
-        for port in path {
+        let mut way = Way { is_flow: true, ..Way::default() };
+        for (at, port) in self.links(from, route) {
             let class = usize::from(self.fabric.link(at, port).class);
+            way.links += 1;
             way.is_flow &= self.flows[class];
             if let Some(links) = way.classes.get_mut(class) {
                 *links += 1;
             }
-            at = self.fabric.next(at, port).0;
         }
+        way.is_flow &= way.links > 0;
         way
+    }
+
+    /// The links on it.
+    fn links(&self, from: NodeId, route: Route) -> impl Iterator<Item = (NodeId, PortId)> + use<'a> {
+        let (fabric, mut path, mut at) = (self.fabric, Vec::new(), from);
+        route.append(fabric, from, &mut path);
+        path.into_iter().map(move |port| {
+            let next = fabric.next(at, port).0;
+            (std::mem::replace(&mut at, next), port)
+        })
     }
 }
 
@@ -221,9 +232,31 @@ impl Counter<'_> {
     }
 
     fn of_chunk(&mut self, npu: NodeId, chunk: Chunk) -> Both {
-        let layout = &self.cohort.layout;
-        let folded = layout.is_folded();
+        let folded = self.cohort.layout.is_folded();
         let mut both = Both::default();
+        let (ways, packet) = (self.ways, self.packet);
+        self.each_step(npu, chunk, |view, slot, step, each| {
+            let len = view.len(step);
+            if step.op.sends() {
+                let way = ways.way(npu, view.route(slot, step));
+                both.sent.add(&Traffic::of(each, len, way, packet), 1.0);
+            }
+            if step.op.receives() {
+                // What comes through a port of a neighbour or a switch that adds has taken one link.
+                let way = if folded || view.port().is_some() {
+                    Way { links: 1, ..Way::default() }
+                } else {
+                    ways.way(view.sender(step), Route::To(npu))
+                };
+                both.received.add(&Traffic::of(each, len, way, packet), 1.0);
+            }
+        });
+        both
+    }
+
+    /// Steps of an NPU for a chunk, and for how many each stands.
+    fn each_step(&mut self, npu: NodeId, chunk: Chunk, mut look: impl FnMut(&PhaseView<'_>, Slot, &Step, f64)) {
+        let layout = &self.cohort.layout;
         for phase in layout.plan(chunk.plan).phase_ids() {
             let view = layout.view(npu, chunk, phase);
             for thread in 0..view.threads() {
@@ -233,25 +266,48 @@ impl Counter<'_> {
                 self.looked_at += u64::from(looked_at);
                 let each = f64::from(steps) / f64::from(looked_at.max(1));
                 for pc in (0..steps).step_by(apart as usize) {
-                    let step = view.step(Slot { thread, pc });
-                    let len = view.len(&step);
-                    if step.op.sends() {
-                        let way = self.ways.way(npu, view.route(Slot { thread, pc }, &step));
-                        both.sent.add(&Traffic::of(each, len, way, self.packet), 1.0);
-                    }
-                    if step.op.receives() {
-                        // What comes through a port of a neighbour or a switch that adds has taken one link.
-                        let way = if folded || view.port().is_some() {
-                            Way { links: 1, ..Way::default() }
-                        } else {
-                            self.ways.way(view.sender(&step), Route::To(npu))
-                        };
-                        both.received.add(&Traffic::of(each, len, way, self.packet), 1.0);
-                    }
+                    let slot = Slot { thread, pc };
+                    look(&view, slot, &view.step(slot), each);
                 }
             }
         }
-        both
+    }
+
+    /// Seconds for which what roots send, or what they receive, keeps a link busy in an iteration.
+    fn busy_s_of_roots(&mut self) -> f64 {
+        let layout = &self.cohort.layout;
+        let mut most = 0.0f64;
+        let is_rooted = layout.plans().any(|plan| plan.kind().is_rooted());
+        // Chunks are counted on the first of several lanes, which all of them do not take.
+        if layout.is_folded() || layout.lanes() > 1 || !is_rooted {
+            return most;
+        }
+        let roots: Vec<Rank> = self.cohort.demand.uses().into_iter().map(|(_, root)| root).collect();
+        let npus = (0..layout.npus()).map(NodeId);
+        let ways = self.ways;
+        for npu in npus.filter(|&npu| layout.takes_part(npu) && roots.contains(&layout.rank(npu))) {
+            let mut loads: [BTreeMap<(NodeId, PortId), f64>; 2] = [BTreeMap::new(), BTreeMap::new()];
+            for Piece { plan, len, count, .. } in self.plan.pieces(self.cohort) {
+                let chunk = Chunk { len: Bytes(len), plan, lane: 0 };
+                self.each_step(npu, chunk, |view, slot, step, each| {
+                    let mut add = |way: usize, from: NodeId, route: Route| {
+                        for (at, port) in ways.links(from, route) {
+                            let rate = ways.fabric.link(at, port).rate.bytes_per_s() as f64;
+                            *loads[way].entry((at, port)).or_default() +=
+                                each * view.len(step) as f64 * count as f64 / rate;
+                        }
+                    };
+                    if step.op.sends() {
+                        add(0, npu, view.route(slot, step));
+                    }
+                    if step.op.receives() && view.port().is_none() {
+                        add(1, view.sender(step), Route::To(npu));
+                    }
+                });
+            }
+            most = loads.iter().flat_map(BTreeMap::values).fold(most, |most, &seconds| most.max(seconds));
+        }
+        most
     }
 
     /// What all NPUs send in all collectives of an iteration.
@@ -383,7 +439,7 @@ impl RunPlan {
         let mut first = Both::default();
         let ways = WaysOf::new(&*self.fabric, spec);
         let mut all = self.sends(&ways, packet);
-        let mut chunks = 0u64;
+        let (mut chunks, mut busy_s_of_roots) = (0u64, 0.0f64);
         for cohort in &self.cohorts {
             let mut counter = Counter { plan: self, cohort, ways: &ways, packet, looked_at: 0 };
             let of_first = counter.of_npu(cohort.layout.first());
@@ -391,6 +447,7 @@ impl RunPlan {
                 first.sent.add(&of_first.sent, 1.0);
             }
             all.add(&counter.of_all(of_first), 1.0);
+            busy_s_of_roots = busy_s_of_roots.max(counter.busy_s_of_roots());
             chunks = self.pieces(cohort).iter().fold(chunks, |sum, piece| sum.saturating_add(piece.count));
         }
         let times = f64::from(self.job.iterations);
@@ -422,7 +479,7 @@ impl RunPlan {
             kernels: kernels.saturating_mul(self.fabric.npus().into()),
             memory_bytes: 0,
             lower_bound_ps: self.folding.bound(spec).map_or(0, |b| b.time.0),
-            busy_ps: (self.busiest_class_s(&all.class_byte_hops) * times * 1e12) as u64, // the conversion saturates
+            busy_ps: (self.busiest_class_s(&all.class_byte_hops).max(busy_s_of_roots) * times * 1e12) as u64, // saturates
             offloaded: self.folding.offloaded.clone(),
             warnings: self.folding.remarks.clone(),
         }

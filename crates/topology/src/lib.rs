@@ -5,6 +5,7 @@
 //! [`Graph`] a fabric of any shape.
 
 pub mod cut;
+pub mod exchange;
 pub mod fabric;
 pub mod graph;
 pub mod paths;

@@ -81,12 +81,9 @@ const MOST_LINKS: usize = 10_000_000;
 /// No link or node.
 const NONE: u32 = u32::MAX;
 
-/// The symmetries of a run that have been found so far.
+/// The ways of the messages of a run.
 #[derive(Debug)]
-pub struct Symmetries<'a> {
-    fabric: &'a dyn Fabric,
-    outputs: Outputs,
-    targets: &'a Targets,
+pub struct Ways {
     /// Per NPU, the place of each target that is not one of those before it, and the links on the way there.
     paths: Vec<Vec<(usize, Box<[u32]>)>>,
     /// Per link, its sender and its reverse.
@@ -96,18 +93,27 @@ pub struct Symmetries<'a> {
     used: Vec<u32>,
     /// Per output of a switch, the links that lead there, in the order of ports, if outputs serve in order.
     inputs: BTreeMap<u32, Vec<u32>>,
+}
+
+/// The symmetries of a run that have been found so far.
+#[derive(Debug)]
+pub struct Symmetries<'a> {
+    fabric: &'a dyn Fabric,
+    outputs: Outputs,
+    targets: &'a Targets,
+    ways: &'a Ways,
     /// Outputs at which all symmetries keep the order of inputs.
     ordered: BTreeSet<u32>,
     nodes: Classes,
     links: Classes,
 }
 
-impl<'a> Symmetries<'a> {
-    /// Those of a run in which NPUs send in these ways: none so far.
+impl Ways {
+    /// Those of what NPUs send.
     ///
     /// # Errors
-    /// Why they are not looked for, if ways are too many.
-    pub fn new(fabric: &'a dyn Fabric, outputs: Outputs, targets: &'a Targets) -> Result<Symmetries<'a>, String> {
+    /// Why they are not looked for, if they are too many.
+    pub fn new(fabric: &dyn Fabric, outputs: Outputs, targets: &Targets) -> Result<Ways, String> {
         let senders: Vec<NodeId> = all_links(fabric).map(|(node, _)| node).collect();
         let reverse = |(node, port)| {
             let (there, arrives) = fabric.next(node, port);
@@ -155,11 +161,17 @@ impl<'a> Symmetries<'a> {
             paths.push(of_paths);
         }
         let used = (0..fabric.links()).filter(|&link| is_used[link as usize]).collect();
-        let (nodes, links) = (Classes::new(fabric.nodes()), Classes::new(fabric.links()));
-        let ordered = inputs.keys().copied().collect();
         let inputs = inputs.into_iter().map(|(output, all)| (output, all.into_iter().map(|(_, link)| link).collect()));
-        let inputs = inputs.collect();
-        Ok(Symmetries { fabric, outputs, targets, paths, senders, reverses, used, inputs, ordered, nodes, links })
+        Ok(Ways { paths, senders, reverses, used, inputs: inputs.collect() })
+    }
+}
+
+impl<'a> Symmetries<'a> {
+    /// Those of a run in which NPUs send in these ways: none so far.
+    pub fn new(fabric: &'a dyn Fabric, outputs: Outputs, targets: &'a Targets, ways: &'a Ways) -> Symmetries<'a> {
+        let (nodes, links) = (Classes::new(fabric.nodes()), Classes::new(fabric.links()));
+        let ordered = ways.inputs.keys().copied().collect();
+        Symmetries { fabric, outputs, targets, ways, ordered, nodes, links }
     }
 
     /// How many NPUs that take part one of them stands for.
@@ -180,15 +192,15 @@ impl<'a> Symmetries<'a> {
         for node in 0..self.fabric.nodes() {
             nodes.join(node, image(&node_images, node).unwrap_or(node));
         }
-        for &link in &self.used {
+        for &link in &self.ways.used {
             links.join(link, image(&link_images, link).unwrap_or(link));
         }
         self.check_sizes(&nodes, &links)?;
         let keeps_order = |(&output, inputs): (&u32, &Vec<u32>)| {
-            let ports = inputs.iter().map(|&input| self.reverses[link_images[input as usize] as usize]);
+            let ports = inputs.iter().map(|&input| self.ways.reverses[link_images[input as usize] as usize]);
             (self.ordered.contains(&output) && ports.is_sorted()).then_some(output)
         };
-        let ordered: BTreeSet<u32> = self.inputs.iter().filter_map(keeps_order).collect();
+        let ordered: BTreeSet<u32> = self.ways.inputs.iter().filter_map(keeps_order).collect();
         if self.outputs == Outputs::InOrder {
             self.check_order(&links, &ordered)?;
         }
@@ -232,8 +244,8 @@ impl<'a> Symmetries<'a> {
             let all = found.set_node(npu, *image);
             debug_assert!(all, "images are those of a permutation");
         }
-        for (npu, (of_npu, image)) in (0..).map(NodeId).zip(self.paths.iter().zip(images)) {
-            let of_image = &self.paths[image.index()];
+        for (npu, (of_npu, image)) in (0..).map(NodeId).zip(self.ways.paths.iter().zip(images)) {
+            let of_image = &self.ways.paths[image.index()];
             let differ = || {
                 let (one, other) = (fabric.node_name(npu), fabric.node_name(*image));
                 Unlike::Ways(format!("messages of {one} and of {other} take ways that do not correspond"))
@@ -249,7 +261,11 @@ impl<'a> Symmetries<'a> {
                     // Most links are on many ways: a link that has its image has been looked at, and its reverse.
                     found.links[one as usize] == two
                         || self.is_like(&mut found, one, two)
-                            && self.is_like(&mut found, self.reverses[one as usize], self.reverses[two as usize])
+                            && self.is_like(
+                                &mut found,
+                                self.ways.reverses[one as usize],
+                                self.ways.reverses[two as usize],
+                            )
                 };
                 if !path.iter().zip(other).all(both) {
                     return Err(differ());
@@ -272,7 +288,7 @@ impl<'a> Symmetries<'a> {
     /// Takes a link to another one; false if that is unlike it, or if either has been taken elsewhere.
     fn is_like(&self, found: &mut Images, link: u32, image: u32) -> bool {
         let end = |link: u32| {
-            let node = self.senders[link as usize];
+            let node = self.ways.senders[link as usize];
             let port = PortId((link - self.fabric.first_link(node)) as u16);
             (node, self.fabric.next(node, port).0, self.fabric.link(node, port))
         };
@@ -293,9 +309,9 @@ impl<'a> Symmetries<'a> {
             let sizes = format!("{one} is one of {size} like it and {two} one of {}", nodes.size(other));
             return Err(Unlike::Numbers(sizes));
         }
-        match self.used.iter().find(|&&link| links.size(link) != size) {
+        match self.ways.used.iter().find(|&&link| links.size(link) != size) {
             Some(&link) => {
-                let node = self.senders[link as usize];
+                let node = self.ways.senders[link as usize];
                 let port = PortId((link - self.fabric.first_link(node)) as u16);
                 let name = format!("{}, {}", self.fabric.node_name(node), self.fabric.port_name(node, port));
                 Err(Unlike::Numbers(format!("{size} NPUs that are alike share {} links ({name})", links.size(link))))
@@ -307,10 +323,10 @@ impl<'a> Symmetries<'a> {
     /// Whether requests at the outputs of switches find the same ones before them if a link stands for its orbit.
     fn check_order(&self, links: &Classes, ordered: &BTreeSet<u32>) -> Result<(), Unlike> {
         let place = |link: u32| {
-            let node = self.senders[link as usize];
+            let node = self.ways.senders[link as usize];
             self.fabric.node_name(node)
         };
-        for (&output, inputs) in &self.inputs {
+        for (&output, inputs) in &self.ways.inputs {
             let orbits: BTreeSet<u32> = inputs.iter().map(|&input| links.of(input)).collect();
             if orbits.len() > 1 && (orbits.len() < inputs.len() || !ordered.contains(&output)) {
                 let kinds = orbits.len();
@@ -318,8 +334,8 @@ impl<'a> Symmetries<'a> {
                 return Err(Unlike::Order(turns));
             }
         }
-        for (_, path) in self.paths.iter().flatten() {
-            let outputs = path.iter().filter(|&&link| self.senders[link as usize].0 >= self.fabric.npus());
+        for (_, path) in self.ways.paths.iter().flatten() {
+            let outputs = path.iter().filter(|&&link| self.ways.senders[link as usize].0 >= self.fabric.npus());
             let mut seen = BTreeSet::new();
             if let Some(&again) = outputs.into_iter().find(|&&link| !seen.insert(links.of(link))) {
                 let turns = format!("messages pass several nodes like {}, where packets take turns", place(again));
@@ -337,7 +353,7 @@ impl<'a> Symmetries<'a> {
     /// The fabric whose nodes and links are the orbits.
     pub fn quotient(&self, whole: Arc<dyn Fabric>) -> Quotient {
         let npus = self.fabric.npus();
-        let passed: BTreeSet<NodeId> = self.used.iter().map(|&link| self.senders[link as usize]).collect();
+        let passed: BTreeSet<NodeId> = self.ways.used.iter().map(|&link| self.ways.senders[link as usize]).collect();
         // NPUs that take no part are all alike, and so are other nodes on no way.
         let is_idle = |&node: &u32| match node < npus {
             true => !self.takes_part(node),
@@ -349,8 +365,8 @@ impl<'a> Symmetries<'a> {
             _ => self.nodes.of(node),
         };
         let nodes = (0..self.fabric.nodes()).map(class).collect();
-        let mut links = vec![None; self.senders.len()];
-        for &link in &self.used {
+        let mut links = vec![None; self.ways.senders.len()];
+        for &link in &self.ways.used {
             links[link as usize] = Some(self.links.of(link));
         }
         Quotient::of_orbits(whole, &Orbits { nodes, links })
@@ -462,7 +478,8 @@ mod tests {
         // A second switch, to which nobody sends, has a link of its own kind from one of the NPUs.
         let star = fabric(4, 2, &[(0, 4, 10), (1, 4, 10), (2, 4, 10), (3, 4, 10), (2, 5, 7)]);
         let targets = ring(4);
-        let mut symmetries = Symmetries::new(&*star, Outputs::InOrder, &targets).unwrap();
+        let ways = Ways::new(&*star, Outputs::InOrder, &targets).unwrap();
+        let mut symmetries = Symmetries::new(&*star, Outputs::InOrder, &targets, &ways);
         assert_eq!(attempt(&mut symmetries, &rotated(4, 1)), Ok(4));
         let quotient = symmetries.quotient(star.clone());
         assert_eq!((quotient.npus(), quotient.nodes(), quotient.multiplicity(NodeId(0))), (1, 3, 4));
@@ -483,7 +500,8 @@ mod tests {
     fn what_is_unlike_is_said() {
         let star = fabric(4, 1, &[(0, 4, 10), (1, 4, 10), (2, 4, 9), (3, 4, 10)]);
         let targets = ring(4);
-        let mut symmetries = Symmetries::new(&*star, Outputs::AtOnce, &targets).unwrap();
+        let ways = Ways::new(&*star, Outputs::AtOnce, &targets).unwrap();
+        let mut symmetries = Symmetries::new(&*star, Outputs::AtOnce, &targets, &ways);
         assert!(matches!(attempt(&mut symmetries, &rotated(4, 1)), Err(Unlike::Ways(_))));
         let reversed: Vec<NodeId> = (0..4).rev().map(NodeId).collect();
         assert!(matches!(attempt(&mut symmetries, &reversed), Err(Unlike::Doings(_))));
@@ -496,16 +514,19 @@ mod tests {
         let pairs = fabric(4, 2, &[(0, 4, 10), (1, 4, 10), (2, 5, 10), (3, 5, 10), (4, 5, 10)]);
         let across = |n: u32| Some(vec![(0, Target::To(NodeId((n + 2) % 4), 0))]);
         let targets: Targets = (0..4).map(across).collect();
-        let mut symmetries = Symmetries::new(&*pairs, Outputs::AtOnce, &targets).unwrap();
+        let ways = Ways::new(&*pairs, Outputs::AtOnce, &targets).unwrap();
+        let mut symmetries = Symmetries::new(&*pairs, Outputs::AtOnce, &targets, &ways);
         let inside = [1, 0, 3, 2].map(NodeId);
         assert!(matches!(attempt(&mut symmetries, &inside), Err(Unlike::Numbers(_))));
         assert_eq!(attempt(&mut symmetries, &rotated(4, 2)), Ok(2));
         assert_eq!(symmetries.quotient(pairs.clone()).npus(), 2);
         // The outputs of the shared link take packets of both NPUs, in the order of their ports on either side.
-        let mut in_order = Symmetries::new(&*pairs, Outputs::InOrder, &targets).unwrap();
+        let ways = Ways::new(&*pairs, Outputs::InOrder, &targets).unwrap();
+        let mut in_order = Symmetries::new(&*pairs, Outputs::InOrder, &targets, &ways);
         assert_eq!(attempt(&mut in_order, &rotated(4, 2)), Ok(2));
         let crossed = [3, 2, 1, 0].map(NodeId);
-        let mut in_order = Symmetries::new(&*pairs, Outputs::InOrder, &targets).unwrap();
+        let ways = Ways::new(&*pairs, Outputs::InOrder, &targets).unwrap();
+        let mut in_order = Symmetries::new(&*pairs, Outputs::InOrder, &targets, &ways);
         assert!(matches!(attempt(&mut in_order, &crossed), Err(Unlike::Order(_))));
     }
 }

@@ -38,6 +38,13 @@ workload: {model: @MODEL@, global_batch: @BATCH@}
 parallel: {@WAYS@}
 """
 """What a model has that does not fit where all NPUs have copies."""
+NO_OVERLAP: Final = """\
+  - name: no-overlap                    # all communication after back-propagation
+    training: {overlap: false}
+"""
+"""A variant that needs the most memory: gradients are there as a whole when back-propagation ends."""
+CHUNKS: Final = {COPIES: "4MiB", DIVIDED: "64MiB"}
+"""Pieces of collectives: of a model that is large they are larger, since a run costs as much as it has pieces."""
 BATCHES: Final = (8, 4, 2, 1)
 """Samples of an NPU with a copy, as many of them as fit."""
 _NAME: Final = re.compile(r"^name:.*$", re.MULTILINE)
@@ -137,22 +144,31 @@ def _from_template(file: Path, machine: str | None, model: str | None) -> str:
     """The template with a machine and a model that fits on it: copies on all NPUs, or else divided no further than it
     takes. Raises [`InputError`] where it fits in no way.
     """
+    from syncline.errors import command_line
+
     faster = f'  - name: twice-the-network\n    topology: "{FASTER}"\n' if machine is None else ""
     values = {"PATH": shlex.quote(str(file)), "NAME": file.stem, "FOLDER": shlex.quote(f"runs/{file.stem}")}
     values["TOPOLOGY"] = _quoted(MACHINE if machine is None else machine)
     values["MODEL"] = MODEL if model is None else _quoted(model)
 
-    def filled(workload: str, **more: str) -> str:
+    def filled(workload: str, no_overlap: str = NO_OVERLAP, **more: str) -> str:
         text = TEMPLATE.read_text(encoding="utf-8").replace("@NETWORK@", faster).replace("@WORKLOAD@", workload)
+        text = text.replace("@NO_OVERLAP@", no_overlap).replace("@CHUNK@", CHUNKS[workload])
         for key, value in {**values, **more}.items():
             text = text.replace(f"@{key}@", value)
         return text
 
     study = _loaded(filled(COPIES, BATCH=str(BATCHES[0])), file.parent, None)
-    # Without overlap, gradients are there as a whole when back-propagation ends: that variant needs most.
     experiment = next(v.experiment for v in study.variants if not v.experiment.training.overlap)
-    batch = _batch(experiment)
-    text = filled(COPIES, BATCH=str(batch)) if batch else filled(DIVIDED, **_division(experiment))
+    if batch := _batch(experiment):
+        text = filled(COPIES, BATCH=str(batch))
+    elif ways := _division(experiment):
+        text = filled(DIVIDED, **ways)
+    elif ways := _division(study.variants[0].experiment):
+        text = filled(DIVIDED, no_overlap="", **ways)
+    else:
+        message = f"no division of this model fits into the memory of {experiment.ranks} NPUs with a sample for each"
+        raise command_line("--model", str(model or MODEL), message, "a smaller model, or more NPUs (--machine)")
     _loaded(text, file.parent, None)
     return text
 
@@ -167,11 +183,10 @@ def _batch(experiment: Experiment) -> int:
     return BATCHES[0] if most is None else next((batch for batch in BATCHES if batch <= most), 0)
 
 
-def _division(experiment: Experiment) -> dict[str, str]:
-    """The keys of `parallel` with which a model fits, and a batch with a sample for each NPU. Raises [`InputError`] if
-    there are none.
+def _division(experiment: Experiment) -> dict[str, str] | None:
+    """The keys of `parallel` with which a model fits, and a batch with a sample for each NPU; nothing if there are
+    none.
     """
-    from syncline.errors import command_line
     from syncline.schema.workloads import ModelWorkload
     from syncline.strategies import capacity, fit
 
@@ -179,10 +194,7 @@ def _division(experiment: Experiment) -> dict[str, str]:
     assert isinstance(workload, ModelWorkload)
     request = capacity.as_divided(experiment, workload, npus)
     found = None if available is None else fit.first_that_fits(request, available)
-    if found is None:
-        message = f"no division of this model fits into the memory of {npus} NPUs with a sample for each"
-        raise command_line("--model", str(workload.model), message, "a smaller model, or more NPUs (--machine)")
-    return {"WAYS": fit.changes(request, found), "BATCH": str(npus)}
+    return None if found is None else {"WAYS": fit.changes(request, found), "BATCH": str(npus)}
 
 
 def _quoted(text: str) -> str:

@@ -24,7 +24,15 @@ def problem(error: Exception) -> Problem:
     if commands:
         return Problem("command line", None, "COMMAND", name or None, message, one_of(commands))
     accepted = one_of(flags) if unknown else None
+    if message.startswith("Missing option"):
+        message, accepted = "this is missing", _meaning(getattr(error, "param", None))
     return Problem("command line", None, name, None, message, accepted)
+
+
+def _meaning(parameter: Any) -> str | None:
+    """What a flag expects, as its help says it."""
+    text = str(getattr(parameter, "help", None) or "").rstrip(".")
+    return f"{text[:1].lower()}{text[1:]}" or None
 
 
 def _known(context: Any) -> tuple[list[str], list[str]]:

@@ -142,6 +142,7 @@ _MODELS: Final = "|".join(sorted({product.model for product in PRODUCTS}, key=le
 _NAME: Final = re.compile(
     rf"(\b[DH]GX[- ])?\b({_MODELS})(?![A-Za-z0-9])([- ][\w-]{{1,12}}(?: [\w-]{{1,12}}){{0,3}})?", re.ASCII
 )
+_LISTED: Final = re.compile(r"^GPU \d{1,6}: (\S[^(\n]{0,80}?) \(UUID", re.ASCII | re.MULTILINE)
 _FORMS: Final = (
     (re.compile(r"\bNVL\b"), NVL),
     (re.compile(r"\bPCI-?E\b", re.IGNORECASE), PCIE),
@@ -235,6 +236,11 @@ def named(text: str) -> tuple[Product, ...]:
     found = common or tuple(product for product in possible if any(product in found for found in each))
     totals = {int(total) for total in _TOTAL.findall(text)}
     return narrowed(found, lambda p: all(0.9 * p.memory <= total / 1024 <= p.memory for total in totals))
+
+
+def listed(text: str) -> list[str]:
+    """The different names of GPUs in the lines of `nvidia-smi -L`, known or not."""
+    return list(dict.fromkeys(match[1] for match in _LISTED.finditer(text)))
 
 
 def _of_name(possible: tuple[Product, ...], maker: str, rest: str) -> tuple[Product, ...]:

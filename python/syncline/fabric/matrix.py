@@ -185,6 +185,7 @@ class _Builder:
         self.assumptions: list[str] = []
         self.warnings: list[str] = []
         self.named = gpu_products.named(text)
+        self.listed = gpu_products.listed(text)
         self.stated = stated
         self.is_stated = not self.named and stated.gpu is not None
         known = (gpu_products.like(stated.gpu),) if not self.named and stated.gpu is not None else self.named
@@ -229,18 +230,28 @@ class _Builder:
         )
 
     def _hardware(self) -> Hardware:
-        products = self.known if self.named else self._fitting(PRODUCTS)
+        products: Sequence[Product] = self.known if self.named else self._fitting(PRODUCTS)
         gpu = gpu_products.figures(products) if self.named else None
         if gpu is not None:
             because = "as the file names it"
         elif self.named:
             because = gpu_products.undecided(products, "it names")
+        elif self.listed:
+            products = [product for name in self.listed for product in gpu_products.named(name)]
+            several = f"GPUs that differ ({', '.join(self.listed)})"
+            because = f"it names {several if len(self.listed) > 1 else f'{self.listed[0]}, which is not known'}"
         else:
             because = "it does not name the GPU"
             if any(self.total.values()):
+                products = [*products, *self._behind_switches()]
                 links = max((self.most if self.is_star else self.total).values())
                 because += f", and there are several with {links} {'' if self.is_star else 'or more '}NVLinks"
         return Hardware(gpu, because, gpu_products.candidates(products), self.is_stated, leaves_pcie_open=True)
+
+    def _behind_switches(self) -> Sequence[Product]:
+        """The products of which the matrix shows a machine with NVSwitches, if all pairs have as many NVLinks."""
+        counts = {self.matrix.nvlinks(a, b) for a, b in combinations(self.matrix.gpus, 2)}
+        return [product for product in PRODUCTS if counts == {product.nvlinks}]
 
     @property
     def _nvlink_rate(self) -> int:
@@ -251,7 +262,8 @@ class _Builder:
         if not any(self.total.values()):
             return
         rate = self._nvlink_rate
-        of = f"those of {self.known[0].model}" if self.known else "the matrix does not name the GPU"
+        unknown = "the matrix does not name one known GPU" if self.listed else "the matrix does not name the GPU"
+        of = f"those of {self.known[0].model}" if self.known else unknown
         self.assumptions.append(f"an NVLink has {quantities.RATE.format(rate)} each way ({of})")
         if self.is_star:
             switch = self._add("NVSwitch", "switch")

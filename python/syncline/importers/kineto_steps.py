@@ -2,8 +2,9 @@
 
 The host runs ahead of the GPU, so the ends of annotations say little about the time of an iteration. The work of a step
 is what the host launches from its annotation on until the next one begins. Steps follow each other without a gap: one
-ends with the last of its kernels, and the next one lasts from there to the last of its own. The first begins with its
-first kernel or, if the GPU is still at what was launched before, when that ends.
+ends with the last of its kernels, and the next one lasts from there to the last of its own. The first begins when the
+GPU ends what was launched before or, if it is idle by then, as long before its first kernel as the GPU usually waits
+for that of a step, but not before its annotation.
 
 A step without kernels is not complete, nor is the first or last one if it has clearly fewer kernels than the others,
 since the profile then began or ended within it.
@@ -139,11 +140,19 @@ def window_of(steps: Sequence[Step]) -> Window:
     first = steps[0]
     begin, end = min(event.start for event in first.work), max(event.end for event in first.work)
     is_busy = first.annotated < first.before < end
-    start = first.before if is_busy else begin
+    start = first.before if is_busy else begin - min(_usual_wait(steps), max(0, begin - first.annotated))
     work = sorted((e for step in steps for e in step.work), key=lambda e: (e.start, e.end, e.index))
     clipped = (_clipped(event, start) for event in work)
     until = max(event.end for event in work)
     return Window(start, until, [event for event in clipped if event is not None], len(steps))
+
+
+def _usual_wait(steps: Sequence[Step]) -> int:
+    """For how long the GPU usually waits for the first kernel of a step, after the last one of the step before."""
+    starts = [min(event.start for event in step.work) for step in steps[1:]]
+    ends = [max(event.end for event in step.work) for step in steps[:-1]]
+    waits = [max(0, start - end) for end, start in zip(ends, starts, strict=True)]
+    return int(median(waits)) if waits else 0
 
 
 def _clipped(event: Event, start: int) -> Event | None:

@@ -243,7 +243,8 @@ class EthernetNetwork(NetworkSection):
         if name == "congestion_control":
             return self.control
         if name == "initial_window":
-            return SIZE.format(self.initial_window_bytes)
+            segment = int(self.settled("segment"))
+            return f"{self.initial_window_bytes / segment:.4g} segments of {SIZE.format(segment)}"
         if name not in USUAL[self.transport]:
             return "none" if self._marking()["rule"] == "none" else "auto"
         value = self.settled(name)

@@ -198,10 +198,13 @@ def _along(experiment: Experiment, kind: str, algorithm: str) -> Iterator[Progra
             lanes = 2
         elif dim is not None and dim.block == "fully-connected":
             lanes = (size - 1) * dim.links
-        name = "ring" if ring else algorithm
+        names = ["ring" if ring else algorithm]
         if algorithm in COMPOSITIONS:
-            suits = "ring" if block in ("line", "ring") else "direct"
+            # Along a line, the routes decide.
+            names = {"ring": ["ring"], "line": ["ring", DIRECT]}.get(block, [DIRECT])
             if offloads and (dim is None or dim.block == "switch"):
-                suits = IN_SWITCH
-            name = per_dimension[index] if per_dimension is not None and not own else suits
-        yield Program(kind, algorithm, name, block, lanes)
+                names = [IN_SWITCH]
+            if per_dimension is not None and not own:
+                names = [per_dimension[index]]
+        for name in names:
+            yield Program(kind, algorithm, name, block, lanes)

@@ -7,7 +7,7 @@ have the same plan, since trees and the number of slices hardly depend on it; ev
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -30,9 +30,11 @@ STEPS_OF_TWO: Final = 2
 """Sizes whose ratio is below the square root of two share a plan: so many classes for each doubling."""
 KEPT: Final = 64
 """Networks whose trees are kept: runs are set up several times, and points of a sweep share their network."""
-MOST_TRIED: Final = 32
-"""GPUs of a group of which plans of trees take about a second: with more they are not tried beside other algorithms,
-since every run verifies its plans, which takes ten seconds with 64."""
+MOST_TRIED: Final = {"broadcast": 128, "reduce": 128}
+"""Per kind of collectives, GPUs of a group of which plans of trees take about a second: with more they are not tried
+beside other algorithms, since every run verifies its plans."""
+MOST_WITH_SEVERAL_ROOTS: Final = 32
+"""The same for other kinds."""
 PS_PER_S: Final = 10**12
 
 HYBRID: Final = "hybrid"
@@ -49,9 +51,10 @@ def packs(collective: Collective, kind: str) -> bool:
     return collective.algorithm_of(kind) == PACKED and not any(given.kind == kind for given in collective.plan)
 
 
-def is_quick(experiment: Experiment) -> bool:
-    """Whether trees are found in the time of a trial, if there are any."""
-    return isinstance(experiment.topology, Wired) and experiment.ranks <= MOST_TRIED
+def is_quick(experiment: Experiment, kinds: Iterable[str]) -> bool:
+    """Whether trees of these kinds of collectives are found in the time of a trial, if there are any."""
+    most = min((MOST_TRIED.get(kind, MOST_WITH_SEVERAL_ROOTS) for kind in kinds), default=0)
+    return isinstance(experiment.topology, Wired) and experiment.ranks <= most
 
 
 def is_wanted(specified: dict[str, Any]) -> bool:

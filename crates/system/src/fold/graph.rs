@@ -46,7 +46,8 @@ pub(super) fn quotient(
     let members: Vec<NodeId> = (0..npus).map(NodeId).filter(|&npu| taking_part.contains(npu)).collect();
     let in_order = spec.network.model().takes_turns_at_switches();
     let outputs = if in_order { Outputs::InOrder } else { Outputs::AtOnce };
-    let mut symmetries = Symmetries::new(&**graph, outputs, &run.targets)?;
+    let ways = spec.graphs.ways(graph, outputs, &run.targets)?;
+    let mut symmetries = Symmetries::new(&**graph, outputs, &run.targets, &ways);
     // Of all that fails, what is nearest to a symmetry tells most.
     let mut why: Option<Unlike> = None;
     for images in run.rotations(&members).take(MOST_TRIES) {

@@ -6,8 +6,8 @@ use crate::support::{
 };
 use proptest::prelude::*;
 use syncline_system::spec::{
-    AlgorithmSpec, CollectiveKindSpec, EndpointSpec, FabricSpec, FamilySpec, FlowSpec, FoldSpec, GraphLinkSpec,
-    GroupsSpec, MessageSpec, NetworkSpec, NodeSpec, RoutingSpec, Spec, WorkSpec,
+    AlgorithmSpec, CollectiveKindSpec, DimAlgorithmSpec, EndpointSpec, FabricSpec, FamilySpec, FlowSpec, FoldSpec,
+    GraphLinkSpec, GroupsSpec, MessageSpec, NetworkSpec, NodeSpec, RoutingSpec, Spec, WorkSpec,
 };
 use syncline_system::{Results, Values, run_spec};
 
@@ -175,6 +175,8 @@ fn gpus_that_share_a_nic_fold_with_those_of_other_servers() {
         for (sharing, simulated) in [(2, 2), (4, 4), (8, 8)] {
             let cluster = Cluster { sharing, ..Cluster::DGX };
             let mut spec = cluster.spec(AlgorithmSpec::Hierarchical, baseline(), network.clone(), Shape::Grid);
+            assert!(compared(&spec).is_ok_and(|npus| npus <= 8) || spec.network.model().takes_turns_at_switches());
+            spec.collectives.per_dimension = Some(vec![DimAlgorithmSpec::Ring; 2]);
             // Packets of several GPUs take turns where these are not in the same order everywhere.
             let turns = spec.network.model().takes_turns_at_switches();
             match compared(&spec) {
@@ -182,10 +184,24 @@ fn gpus_that_share_a_nic_fold_with_those_of_other_servers() {
                 Err(why) => assert!(turns && why.contains("take turns"), "{why}"),
             }
             spec.groups = None;
-            spec.collectives.algorithm = AlgorithmSpec::Ring;
+            (spec.collectives.algorithm, spec.collectives.per_dimension) = (AlgorithmSpec::Ring, None);
             let ring = compared(&spec);
             assert!(ring.as_ref().is_ok_and(|&npus| npus == 8), "{ring:?}");
         }
+    }
+}
+
+/// Servers whose GPUs are wired as a ring have rings along it.
+#[test]
+fn compositions_follow_the_wires() {
+    for (inside, suits) in [(0, DimAlgorithmSpec::Ring), (2, DimAlgorithmSpec::Direct)] {
+        let cluster = Cluster { inside, ..Cluster::DGX };
+        let flow = NetworkSpec::Flow(FlowSpec::default());
+        let mut spec = cluster.spec(AlgorithmSpec::Hierarchical, ideal(), flow, Shape::Grid);
+        let found = run(&spec).summary;
+        spec.collectives.per_dimension = Some(vec![suits, DimAlgorithmSpec::Direct]);
+        let stated = run(&spec).summary;
+        assert_eq!((found.total_ps, found.steps), (stated.total_ps, stated.steps), "{suits:?}");
     }
 }
 
