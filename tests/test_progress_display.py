@@ -70,7 +70,10 @@ def test_what_is_not_known_is_left_out() -> None:
 
 
 def test_an_estimate_that_was_too_low_shows_nothing_as_done() -> None:
-    assert progress_display.share(Standing(0, 1, ("a",), 3.0, events=500, expected_events=100)) < 1
+    late = Standing(0, 1, ("a",), 3.0, events=500, expected_events=100)
+    assert progress_display.share(late) < 1
+    assert "longer than expected" in progress_display.parts(late)
+    assert not [part for part in progress_display.parts(late) if "left" in part]
 
 
 def test_nothing_flickers(terminal: Callable[[int], Terminal]) -> None:

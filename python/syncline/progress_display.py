@@ -78,10 +78,17 @@ def share(standing: Standing) -> float:
     return min(done, 1.0)
 
 
+def is_late(standing: Standing) -> bool:
+    """Whether there have been more events than were expected of all simulations, so that what is left is not known."""
+    return bool(standing.expected_events) and standing.events > standing.expected_events
+
+
 def left_s(standing: Standing) -> float | None:
     """About how many seconds are left, if what has passed says anything about that."""
     done = share(standing)
-    return standing.elapsed_s * (1 - done) / done if 0 < done < 1 else None
+    if is_late(standing) or not 0 < done < 1:
+        return None
+    return standing.elapsed_s * (1 - done) / done
 
 
 def bar(standing: Standing) -> str:
@@ -96,6 +103,8 @@ def parts(standing: Standing) -> list[str]:
     left = left_s(standing)
     if left is not None:
         found.append(f"about {_long(left)} left")
+    elif is_late(standing) and not standing.is_over:
+        found.append("longer than expected")
     if len(standing.underway) == 1:
         found.append(f"simulated {duration(standing.underway[0].simulated_time_s)}")
     if standing.events and standing.elapsed_s > 0:
