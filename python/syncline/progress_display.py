@@ -80,7 +80,8 @@ def share(standing: Standing) -> float:
 
 def is_late(standing: Standing) -> bool:
     """Whether there have been more events than were expected of all simulations, so that what is left is not known."""
-    return bool(standing.expected_events) and standing.events > standing.expected_events
+    expected = standing.expected_events
+    return expected is not None and 0 < expected < standing.events
 
 
 def left_s(standing: Standing) -> float | None:
