@@ -37,7 +37,7 @@ from syncline.schema.workloads import ROOTED, CollectiveWorkload
 OF_LAW: Final = 0.93
 """The part of the time by the law of chunks that a collective takes at least: where groups share links, some chunks are
 faster than those that the law follows from."""
-WORK: Final = 3_000_000
+WORK: Final = 4_000_000
 """What all candidates together may cost on a backend, in events: a second or two of a processor."""
 GAIN: Final = 1.03
 """How much faster a candidate has to be to be looked for at a cost."""
@@ -388,10 +388,14 @@ def _tried(candidate: Candidate, limits: tuple[int, int], prepared: engine.Prepa
 
 
 def _progress(candidate: Candidate, attempt: Attempt) -> Fraction:
-    """The share of a run's bytes that an attempt delivered."""
+    """The share of a run's bytes that an attempt delivered; of its events, where that is less, as a sample of NPUs may
+    not have seen those that send most.
+    """
     preview = candidate.preview
-    whole = 0 if preview is None else preview.bytes
-    return min(Fraction(1), Fraction(attempt.delivered_bytes, whole)) if whole else Fraction(0)
+    if preview is None or preview.bytes == 0:
+        return Fraction(0)
+    events = max(1, estimate.of(candidate.variant.experiment, preview).events)
+    return min(Fraction(1), Fraction(attempt.delivered_bytes, preview.bytes), Fraction(attempt.events, events))
 
 
 def _parts(candidate: Candidate, attempt: Attempt) -> Iterator[tuple[Fraction, Variant]]:
