@@ -19,6 +19,7 @@ from support import browser as browsers
 from support import command, fake_core, inputs
 from support.browser import Page
 from support.command import Ended
+from syncline import choice
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,8 +49,9 @@ def _ctrl_c_is_heard() -> None:
 
 @pytest.fixture
 def fake_engine(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The engine, replaced by one that takes no time."""
+    """The engine, replaced by one that takes no time. What `auto` chooses with it is not kept for other tests."""
     fake = fake_core.module()
+    monkeypatch.setattr(choice, "_settled", {})
     monkeypatch.setitem(sys.modules, "syncline._core", fake)
     monkeypatch.setattr(syncline, "_core", fake, raising=False)
     return fake
