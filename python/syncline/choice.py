@@ -262,7 +262,7 @@ def _guessed(candidate: Candidate, fabric: Fabric) -> Candidate:
         return candidate
     most = max(preview.bytes_sent_per_npu, preview.byte_hops // max(1, preview.simulated_npus))
     transfer = most * PS_PER_S // max(1, fabric.egress_rate)
-    latency = preview.steps * trials.shortest_hop(fabric) * preview.message_hops // max(1, preview.messages)
+    latency = preview.steps * fabric.shortest_latency * preview.message_hops // max(1, preview.messages)
     carried = max(transfer, preview.busy_ps, preview.lower_bound_ps)
     return replace(candidate, picoseconds=carried + latency, basis=Basis.NOTHING)
 

@@ -151,6 +151,11 @@ class Topology:
         return sum(d.diameter for d in self.dims)
 
     @property
+    def shortest_latency(self) -> int:
+        """Picoseconds of the link with the least latency."""
+        return min((dim.latency for dim in self.dims), default=0)
+
+    @property
     def fastest(self) -> int:
         """Payload bytes per second into or out of the NPU that has most; all have the same."""
         return self.egress_rate

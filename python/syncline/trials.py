@@ -26,7 +26,6 @@ from typing import Final
 from syncline import completing, engine, estimate, in_flight
 from syncline.attempt import NO_LIMIT, Attempt
 from syncline.errors import EngineDefectError, InputError, SimulationFailedError
-from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks.flow import FlowNetwork
 from syncline.preview import Preview
 from syncline.schema.experiment import DEFAULT_CHUNK
@@ -226,8 +225,7 @@ def _whole(candidate: Candidate, most: int) -> int:
     preview = candidate.preview
     if preview is None or preview.slices is None or not _is_rooted(candidate) or not _moves_messages(candidate):
         return 0
-    events = estimate.of(candidate.variant.experiment, preview).events
-    return 3 * most // 2 if events < most else 0
+    return 3 * most // 2 if _events(candidate) < most else 0
 
 
 def _moves_messages(candidate: Candidate) -> bool:
@@ -250,6 +248,12 @@ def _way(candidate: Candidate) -> int:
         return 0
     slices = 1 if preview.slices is None else SLICES
     return preview.steps * preview.bytes // (slices * max(1, preview.messages))
+
+
+def _events(candidate: Candidate) -> int:
+    """About how many events its run has."""
+    preview = candidate.preview
+    return 0 if preview is None else estimate.of(candidate.variant.experiment, preview).events
 
 
 def _messages(candidate: Candidate) -> int:
@@ -280,17 +284,11 @@ def _bound(candidate: Candidate) -> int:
     workload = experiment.workload
     if preview is None or not isinstance(workload, CollectiveWorkload):
         return 0
-    least = max(preview.lower_bound_ps, preview.steps * shortest_hop(experiment.fabric))
+    least = max(preview.lower_bound_ps, preview.steps * experiment.fabric.shortest_latency)
     if experiment.collective.algorithm_of(workload.collective) in in_flight.BALANCED:
         return least  # other chunks have other links as their busiest ones
     # What links carry is counted on a sample of many NPUs, so that it may be a little less.
     return max(least, preview.busy_ps if preview.npus <= SAMPLE else preview.busy_ps * 9 // 10)
-
-
-def shortest_hop(fabric: Fabric) -> int:
-    """Picoseconds of the shortest link."""
-    parts = fabric.graph.links if isinstance(fabric, Wired) else fabric.dims
-    return min((part.latency for part in parts), default=0)
 
 
 def _least(candidate: Candidate, best: int) -> int:
@@ -332,11 +330,8 @@ def _setup(candidate: Candidate) -> int:
 
 def _is_hopeless(candidate: Candidate, work: int) -> bool:
     """Whether so much work would not complete it, if its other events cost as much as those of its last run."""
-    attempt, preview = candidate.attempt, candidate.preview
-    if attempt is None or preview is None:
-        return False
-    events = estimate.of(candidate.variant.experiment, preview).events
-    return events * Fraction(attempt.work, max(1, attempt.events)) > work
+    attempt = candidate.attempt
+    return attempt is not None and _events(candidate) * Fraction(attempt.work, max(1, attempt.events)) > work
 
 
 def _glanced(candidate: Candidate, most_work: int) -> _Look:
@@ -394,8 +389,8 @@ def _progress(candidate: Candidate, attempt: Attempt) -> Fraction:
     preview = candidate.preview
     if preview is None or preview.bytes == 0:
         return Fraction(0)
-    events = max(1, estimate.of(candidate.variant.experiment, preview).events)
-    return min(Fraction(1), Fraction(attempt.delivered_bytes, preview.bytes), Fraction(attempt.events, events))
+    events = Fraction(attempt.events, max(1, _events(candidate)))
+    return min(Fraction(1), Fraction(attempt.delivered_bytes, preview.bytes), events)
 
 
 def _parts(candidate: Candidate, attempt: Attempt) -> Iterator[tuple[Fraction, Variant]]:

@@ -146,6 +146,11 @@ class Graph:
         """The classes of links, in order of appearance."""
         return list(dict.fromkeys(link.kind for link in self.links))
 
+    @cached_property
+    def shortest_latency(self) -> int:
+        """Picoseconds of the link with the least latency; 0 without links."""
+        return min((link.latency for link in self.links), default=0)
+
     def egress_rate(self, node: int) -> int:
         """Payload bytes per second over all outgoing links of a node."""
         return sum(link.total_rate for link in self.links if link.src == node)

@@ -107,6 +107,11 @@ class Wired:
         return self.name if self.content else None
 
     @property
+    def shortest_latency(self) -> int:
+        """Picoseconds of the link with the least latency."""
+        return self.graph.shortest_latency
+
+    @property
     def is_joined_by_switches(self) -> bool:
         """Whether no link leads from NPU to NPU, as in a mesh."""
         nodes = self.graph.nodes
