@@ -66,6 +66,37 @@ def test_slices_are_looked_for_once() -> None:
     assert engine.attempt(variant).time_ps == engine.attempt(candidate.variant).time_ps
 
 
+@pytest.mark.parametrize("topology", ["Ring(16)", "dgx-h100(nodes=2)"])
+def test_a_run_has_the_slices_that_its_trial_had(topology: str) -> None:
+    """They are looked for once, and a search that is not repeated finds the same."""
+    text = f'name: a\ntopology: "{topology}"\nnetwork: flow\nworkload: {{collective: broadcast, size: 64MB}}\n'
+    (chosen,) = choice.settled(study(f"{text}collective: {{algorithm: auto}}\n")).variants
+    assert chosen.choice is not None
+    (stated,) = study(f"{text}collective: {{algorithm: {chosen.choice.chosen}}}\n").variants
+    assert (chosen.choice.slices or 0) > 1
+    assert chosen.choice.slices == engine.preview(stated).slices == engine.preview(chosen).slices
+    assert engine.run(chosen).summary["total_ps"] == engine.run(stated).summary["total_ps"]
+
+
+def test_the_first_pipeline_runs_to_its_end_and_rules_others_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what crosses their links: chunks and slices of those are not looked for."""
+    seen: list[str] = []
+    previewed = trials.previewed
+
+    def noted(name: str, variant: Variant) -> trials.Candidate:
+        if variant.experiment.collective.slices is None:
+            seen.append(name)
+        return previewed(name, variant)
+
+    monkeypatch.setattr(trials, "previewed", noted)
+    monkeypatch.setattr(choice, "_settled", {})
+    text = 'name: a\ntopology: "dgx-a100(nodes=8)"\nnetwork: flow\nworkload: {collective: broadcast, size: 1GiB}\n'
+    (variant,) = choice.settled(study(f"{text}collective: {{algorithm: auto}}\n")).variants
+    assert variant.choice is not None
+    assert variant.choice.chosen == "ring"
+    assert not {"double-binary-tree", "one-hop-trees", "halving-doubling"} & set(seen)
+
+
 def test_chunks_that_nobody_sends_are_work() -> None:
     """An NPU alone looks at every chunk, and has no events."""
     text = 'name: a\ntopology: "Ring(1)"\nworkload: {collective: all-reduce, size: 64MiB}\n'

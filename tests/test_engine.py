@@ -389,3 +389,11 @@ def test_ctrl_c_while_algorithms_are_tried() -> None:
         printed, said = process.communicate(timeout=60)
     assert (process.returncode, printed) == (130, "")
     assert said == "interrupted\n"
+
+
+def test_a_ring_of_thousands_of_hosts_folds() -> None:
+    """All messages of a rank go to the next one, of which one is looked at."""
+    text = 'name: a\ntopology: "LeafSpine(leaves=64, hosts=64, spines=16)"\nnetwork: flow\n'
+    text += "workload: {collective: all-reduce, size: 1MB}\ncollective: {algorithm: ring, chunks: 1}\n"
+    preview = engine.preview(study(text).variants[0])
+    assert (preview.npus, preview.simulated_npus) == (4096, 64)

@@ -21,6 +21,9 @@ from syncline.schema.load import Variant
 FABRIC = "Ring(4, rate={rate}, latency={latency})_Ring(4, rate={rate}, latency={latency})"
 
 
+PIPELINE = 'name: one\ntopology: "{}"\nnetwork: flow\nworkload: {{collective: {}, size: 64MiB}}\n'
+
+
 def run(topology: str, size: str, **collective: Any) -> Any:
     """A single all-reduce."""
     return syncline.run(
@@ -202,6 +205,31 @@ def test_a_run_takes_what_was_found_for_its_chunks(size: str, algorithm: str) ->
     (variant,) = study(f"{text}collective: {{algorithm: {algorithm}}}\n").variants
     ((_, usual),) = completing.usual_chunks(variant)
     assert engine.run(variant).summary["total_ps"] == pytest.approx(usual.time_ps)
+
+
+@pytest.mark.parametrize("kind", ["broadcast", "reduce"])
+def test_a_pipeline_along_one_dimension_is_one_chunk_in_slices(kind: str) -> None:
+    (variant,) = study(f"{PIPELINE.format('Ring(8)', kind)}collective: {{algorithm: ring}}\n").variants
+    ((_, usual),) = completing.usual_chunks(variant)
+    assert (usual.chunk, usual.inflight, usual.is_sliced) == (2**26, 1, True)
+    assert (engine.preview(variant).slices or 0) > 8
+    assert "its slices follow one another" in str(usual)
+
+
+@pytest.mark.parametrize("kind", ["broadcast", "reduce"])
+def test_a_pipeline_through_several_dimensions_is_chunks_of_one_slice(kind: str) -> None:
+    """Slices of a chunk are all in one dimension; chunks keep the links of every dimension busy."""
+    text = PIPELINE.format("Torus(4,4,4)", kind)
+    (variant,) = study(f"{text}collective: {{algorithm: ring}}\n").variants
+    ((_, usual),) = completing.usual_chunks(variant)
+    summary = engine.run(variant).summary
+    assert engine.preview(variant).slices == usual.slices == 1
+    assert summary["total_ps"] == pytest.approx(usual.time_ps)
+    assert (usual.busy or 0.0) > 0.9
+    (whole,) = study(f"{text}collective: {{algorithm: ring, chunks: 1}}\n").variants
+    assert summary["total_ps"] < 0.6 * engine.run(whole).summary["total_ps"]  # a dimension after the other
+    (stated,) = study(f"{text}collective: {{algorithm: ring, slices: 4}}\n").variants
+    assert engine.preview(stated).slices == 4
 
 
 @pytest.mark.parametrize("is_only", [True, False])

@@ -23,3 +23,5 @@ class Attempt:
     """The longest that a link was busy, or was asked to be where backends ignore contention."""
     slices: int | None
     """Slices of its pipelines, if it has any, and all have as many."""
+    phases: int
+    """Phases of a collective, at most."""

@@ -130,19 +130,26 @@ def _choose(variant: Variant) -> tuple[Variant, Choice]:
         slots.append(slots[0])
     because: dict[str | None, str] = {}
     entries: dict[str | None, list[dict[str, Any]]] = {}
+    slices: int | None = None
     for slot in slots:
         named = [(name, slot.filled(variant, name)) for name in candidates(variant.experiment, slot.kind)]
         found, how = _compared(named, trials.WORK // len(slots))
         ranked = _ranked(found)
         if not ranked:
             raise _nothing_possible(variant, slot, found)
-        variant = slot.filled(variant, ranked[0].name)
+        variant, slices = slot.filled(variant, ranked[0].name), _slices(ranked[0], experiment)
         because[slot.kind] = _because(ranked[0], ranked[1:], how)
         entries[slot.kind] = [_entry(candidate, slot.kind) for candidate in found]
     names: dict[str, str] = {str(kind): name for kind, name in variant.experiment.collective.algorithms.items()}
     said = [text if kind is None else f"{kind} by {names[kind]}, {text}" for kind, text in because.items()]
     whole = [entry for of_slot in entries.values() for entry in of_slot]
-    return variant, Choice(variant.experiment.collective.algorithm, "; ".join(said), tuple(whole))
+    return variant, Choice(variant.experiment.collective.algorithm, "; ".join(said), tuple(whole), slices)
+
+
+def _slices(candidate: Candidate, asked: Experiment) -> int | None:
+    """The slices of a single collective that was tried where it is to run, which are so not looked for again."""
+    is_there = isinstance(asked.workload, CollectiveWorkload) and candidate.variant.experiment.network == asked.network
+    return candidate.preview.slices if is_there and candidate.preview is not None else None
 
 
 def _nothing_possible(variant: Variant, slot: _Slot, found: Sequence[Candidate]) -> InputError:

@@ -147,7 +147,8 @@ class _Glimpse:
             raise binding.defect(error, request) from None
         if seen.ending != "complete":
             return None
-        return in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work, SET_UP * self.npus, seen.slices)
+        setup = SET_UP * self.npus
+        return in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work, setup, seen.slices, seen.phases)
 
 
 def _time(request: str) -> int:

@@ -282,6 +282,8 @@ def _request(variant: Variant, *, steady: bool = False, suggest: bool = False) -
             specified = completing.specification(variant.experiment, variant.astra_text)
     except demand.DemandError as error:
         raise InputError([variant.problem(error.path, error.message, error.accepted)]) from None
+    if variant.choice is not None and variant.choice.slices is not None and specified["collectives"]["slices"] == 0:
+        specified["collectives"]["slices"] = variant.choice.slices
     specified["output"]["steady"] = steady and not isinstance(variant.experiment.workload, JobsWorkload)
     return description.text(
         specified | {"seed": variant.seed, "memory_limit_bytes": memory.limit(variant.memory_limit)}

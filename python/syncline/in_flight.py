@@ -15,6 +15,9 @@ that are equally fast, a collective that has the links to itself takes the one w
 other collectives wait for the chunks in flight, which are not pre-empted: there it is the one with the fewest bytes in
 flight.
 
+A pipeline, from or to a root, has slices that follow one another through a phase. Along one dimension they are enough,
+and it is one chunk; through several only chunks are in two phases at once, and each of them is one slice.
+
 A collective has 1,024 chunks at most, since more of them cost much to simulate and tell nothing: a chunk of a large one
 is therefore larger, whatever the fabric.
 
@@ -26,13 +29,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from syncline import demand, description
 from syncline.networks.flow import FlowNetwork
 from syncline.quantities import SIZE
+from syncline.schema.workloads import ROOTED
 from syncline.text_units import duration
 
 if TYPE_CHECKING:
@@ -97,6 +101,8 @@ class Tried(NamedTuple):
     """What setting it up cost, in events."""
     slices: int | None = None
     """Those of its pipelines, if it has any."""
+    phases: int = 0
+    """Those of a collective, at most."""
 
     @property
     def work(self) -> int:
@@ -121,10 +127,14 @@ class Usual:
     """What the largest collective takes alone, in all or by its first waves, if it was tried out."""
     slices: int | None = None
     """Those of its pipelines, if it was tried out and has any."""
+    is_sliced: bool = False
+    """Whether slices of the chunk make a pipeline, so that other chunks are not looked for."""
 
     def __str__(self) -> str:
         """As an assumption says it."""
-        if self.busy is None:
+        if self.is_sliced:
+            why = "its slices follow one another along the one dimension"
+        elif self.busy is None:
             why = f"the largest collective has up to {MOST_CHUNKS:,}; trying others would take too long"
         else:
             why = f"the fastest that were tried, with the busiest link busy for {100 * self.busy:.0f} % of the time"
@@ -200,13 +210,17 @@ def completed(
             alone = None
             if attempt is not None and len(part.members[0]) <= MOST_RANKS:
                 alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
-            known[key] = _found(alone, (size, middle), fixed, is_only)
+            is_sole = is_only and alone is not None and fixed is None
+            pipelined = _pipelined(alone, size) if is_sole else None
+            known[key] = pipelined or _found(alone, (size, middle), fixed, is_only)
         if (one := known[key]) is not None:
             _, before = found.get(id(section), (section, one.usual))
             found[id(section)] = section, max(before, one.usual, key=lambda usual: (usual.chunk, usual.inflight))
     for key_, (section, usual) in found.items():
         section["chunking"] = section["chunking"] | {"bytes": usual.chunk}
         section["inflight"] = usual.inflight
+        if is_only and section["slices"] == 0 and usual.slices is not None:
+            section["slices"] = usual.slices
         yield names.get(key_), usual
 
 
@@ -381,6 +395,21 @@ class _Alone:
         return _Wave(time - busy + busy / chunks, busy / chunks)
 
     @property
+    def pipelined_phases(self) -> int:
+        """Phases of a collective from or to a root, if nobody has said how many slices go through them."""
+        described = json.loads(self.description)
+        if described["collectives"]["slices"] != 0 or described["job"]["collective"] not in ROOTED:
+            return 0
+        empty = self.tried_out(1, 0, 1)
+        return 0 if empty is None or empty.slices is None else empty.phases
+
+    def in_single_slices(self) -> _Alone:
+        """The same, each chunk in one slice."""
+        described = json.loads(self.description)
+        described["collectives"]["slices"] = 1
+        return replace(self, description=json.dumps(described))
+
+    @property
     def has_unlike_chunks(self) -> bool:
         """Whether other chunks go other ways than the first one, which leaves links to them: in turn along lanes, or
         through dimensions in orders of their own.
@@ -452,6 +481,14 @@ class _Found:
     waves: _Waves | None
 
 
+def _pipelined(alone: _Alone, size: int) -> _Found | None:
+    """What is found for the only collective of a run if it goes in slices; nothing if it does not."""
+    phases = alone.pipelined_phases
+    if phases > 1:
+        return _found(alone.in_single_slices(), (size, size), None, is_only=True)
+    return _Found(Usual(size, 1, None, is_sliced=True), None) if phases == 1 else None
+
+
 @lru_cache(128)
 def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None, is_only: bool) -> _Found | None:
     """What is fastest for the largest collective and not slower for a usual one, of such sizes, with so many chunks in
@@ -520,6 +557,10 @@ def least_time(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> floa
     if size == 0 or not 1 < len(part.members[0]) <= MOST_RANKS:
         return None
     alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
+    if (phases := alone.pipelined_phases) > 0:
+        if phases == 1:
+            return None
+        alone = alone.in_single_slices()
     waves = None if alone.balances else _waves(alone, size, is_only=True)
     return None if waves is None else waves.cut(size, min(SMALLEST, _power(size)), None, is_only=True)[1]
 

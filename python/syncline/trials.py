@@ -28,7 +28,7 @@ from syncline.attempt import NO_LIMIT, Attempt
 from syncline.errors import EngineDefectError, InputError, SimulationFailedError
 from syncline.networks.flow import FlowNetwork
 from syncline.preview import Preview
-from syncline.schema.experiment import DEFAULT_CHUNK
+from syncline.schema.experiment import DEFAULT_CHUNK, Experiment
 from syncline.schema.load import Variant
 from syncline.schema.section import Section
 from syncline.schema.workloads import ROOTED, CollectiveWorkload
@@ -40,12 +40,18 @@ WORK: Final = 4_000_000
 """What all candidates together may cost on a backend, in events: a second or two of a processor."""
 GAIN: Final = 1.03
 """How much faster a candidate has to be to be looked for at a cost."""
+WHOLE: Final = 0.75
+"""The part of the work that the first pipeline may cost, so that it is complete."""
+WORK_OF_AN_EVENT: Final = 1.25
+"""What an expected event of a pipeline costs, with what is not expected."""
 GLANCES: Final = 2
 """The part of the work that is for a first look at all candidates is one over this."""
 OF_A_MESSAGE: Final = 4
 """What a message costs at least to simulate, in events."""
-MOST_PAIRS: Final = 1 << 19
-"""NPUs that send to each other of which it takes too long to see whether they fold."""
+OF_A_PAIR: Final = 8
+"""The same of one of more than [`MOST_PAIRS`] messages, which share links."""
+MOST_PAIRS: Final = 1 << 17
+"""Messages at a time of which it takes too long to see whether they fold."""
 MARGIN: Final = 1.5
 """Estimates from smaller runs may be wrong by this factor: nothing is given up for what is better by less."""
 LARGEST_PART: Final = 4
@@ -159,19 +165,18 @@ def glimpsed(name: str, variant: Variant) -> Candidate:
 
 
 def completed(seen: Candidate) -> Candidate:
-    """A candidate that was [`glimpsed`], with its chunks and slices: those of a pipeline that cannot be tried are not
-    looked for.
+    """A candidate that was [`glimpsed`], with its chunks and slices: where a single one is too costly a trial, they are
+    not looked for.
     """
     experiment = seen.variant.experiment
     collective, workload = experiment.collective, experiment.workload
     whole: dict[str, int] = {}
-    if isinstance(workload, CollectiveWorkload) and _is_long_pipeline(seen):
+    if isinstance(workload, CollectiveWorkload) and _is_costly(seen):
         is_open = in_flight.left_open(collective)
         whole |= {"chunk": workload.size} if is_open else {}
         whole |= {"inflight": 1} if is_open == in_flight.BOTH else {}
-        has_open_slices = collective.slices is None and collective.slice is None
-        if has_open_slices and OF_A_MESSAGE * _messages(seen) > in_flight.COSTLY:
-            whole["slices"] = 1
+        has_slices = seen.preview is not None and seen.preview.slices is not None
+        whole |= {"slices": 1} if has_slices and collective.slices is None and collective.slice is None else {}
     return previewed(seen.name, _changed(seen.variant, collective=collective.model_copy(update=whole)))
 
 
@@ -188,7 +193,7 @@ def race(
     found: dict[str, Candidate] = {}
     for runner in sorted(runners, key=lambda each: (_bound(each), _way(each), _messages(each))):
         best = best_time(list(found.values()))
-        is_too_costly = left < max(2 * _setup(runner), OF_A_MESSAGE * _surely_sent(runner)) and found
+        is_too_costly = left < max(2 * _setup(runner), _sure_work(runner)) and found
         if best is not None:
             bound = _bound(runner) if is_too_costly else _least(runner, best)
             if bound * GAIN >= best:
@@ -200,7 +205,8 @@ def race(
         if candidate.preview is None:
             found[runner.name] = candidate
             continue
-        most = glance if found else max(glance, _whole(candidate, work // GLANCES))
+        is_first = not any(_is_pipeline(other) for other in found.values())
+        most = max(glance, _whole(candidate, work)) if is_first else glance
         look = _Look(candidate, _setup(candidate)) if candidate.is_complete else _glanced(candidate, most)
         found[runner.name] = look.candidate
         left -= look.work
@@ -218,14 +224,19 @@ def race(
     return [found.get(candidate.name, candidate) for candidate in candidates]
 
 
-def _whole(candidate: Candidate, most: int) -> int:
-    """The work of a whole pipeline without packets, which looks best, if it may cost as much: with a time it rules
-    others out.
+def _whole(candidate: Candidate, of: int) -> int:
+    """The work of a whole pipeline without packets, which looks best, if that is no more than [`WHOLE`] `of` so much:
+    with a time it rules others out.
     """
-    preview = candidate.preview
-    if preview is None or preview.slices is None or not _is_rooted(candidate) or not _moves_messages(candidate):
+    if not _is_pipeline(candidate) or not _moves_messages(candidate):
         return 0
-    return 3 * most // 2 if _events(candidate) < most else 0
+    work = int(WORK_OF_AN_EVENT * _events(candidate))
+    return work if work <= WHOLE * of else 0
+
+
+def _is_pipeline(candidate: Candidate) -> bool:
+    """Whether it goes to or from a root in slices."""
+    return candidate.preview is not None and candidate.preview.slices is not None and _is_rooted(candidate)
 
 
 def _moves_messages(candidate: Candidate) -> bool:
@@ -261,19 +272,20 @@ def _messages(candidate: Candidate) -> int:
     return 0 if candidate.preview is None else candidate.preview.messages
 
 
-def _surely_sent(candidate: Candidate) -> int:
-    """Messages that are simulated one by one: a collective with a root does not fold, nor does one of many pairs."""
+def _sure_work(candidate: Candidate) -> int:
+    """What its messages cost that are simulated one by one: a collective with a root does not fold, nor does one of
+    many pairs.
+    """
     preview = candidate.preview
     pairs = 0 if preview is None else preview.messages // max(1, preview.steps)
-    return _messages(candidate) if _is_rooted(candidate) or pairs > MOST_PAIRS else 0
+    if _is_rooted(candidate):
+        return OF_A_MESSAGE * _messages(candidate)
+    return OF_A_PAIR * _messages(candidate) if pairs > MOST_PAIRS else 0
 
 
-def _is_long_pipeline(candidate: Candidate) -> bool:
-    """Whether it goes to or from a root in slices of which it is known that a single chunk is too costly a trial."""
-    preview = candidate.preview
-    if preview is None or preview.slices is None or not _is_rooted(candidate):
-        return False
-    return OF_A_MESSAGE * SLICES * preview.messages > in_flight.COSTLY
+def _is_costly(candidate: Candidate) -> bool:
+    """Whether it is too costly a trial in one chunk and one slice."""
+    return _sure_work(candidate) > in_flight.COSTLY
 
 
 def _bound(candidate: Candidate) -> int:
@@ -294,7 +306,7 @@ def _bound(candidate: Candidate) -> int:
 def _least(candidate: Candidate, best: int) -> int:
     """The bound, or what the law of chunks says where that alone does not rule a candidate out."""
     bound = _bound(candidate)
-    if bound == 0 or bound * GAIN >= best or _is_long_pipeline(candidate):
+    if bound == 0 or bound * GAIN >= best or _is_costly(candidate):
         return bound
     return max(bound, int(OF_LAW * (completing.least_time(candidate.variant) or 0)))
 
@@ -378,7 +390,8 @@ def _tried(candidate: Candidate, limits: tuple[int, int], prepared: engine.Prepa
         case "late":
             seen = replace(seen, picoseconds=limits[0], basis=Basis.LATE)
         case _ if candidate.basis is not Basis.PART and (done := _progress(candidate, attempt)):
-            seen = replace(seen, picoseconds=int(attempt.time_ps / done), basis=Basis.PROGRESS)
+            least = max(int(attempt.time_ps / done), _bound(candidate))
+            seen = replace(seen, picoseconds=least, basis=Basis.PROGRESS)
     return _Look(seen, attempt.work + _setup(candidate))
 
 
@@ -434,9 +447,13 @@ def _in_chunks(variant: Variant) -> tuple[Variant, float | None]:
         if experiment.collective.slices is None and experiment.collective.slice is None and usual.slices is not None:
             cut["slices"] = usual.slices
         changed = _changed(variant, collective=experiment.collective.model_copy(update=cut))
-        is_there = experiment.network.backend == FlowNetwork().backend and not experiment.network.is_random
-        return changed, usual.time_ps if is_there else None
+        return changed, usual.time_ps if _is_exact(experiment) else None
     return variant, None
+
+
+def _is_exact(experiment: Experiment) -> bool:
+    """Whether trials of a few chunks or slices are what the run is, of which packets of other sizes are not."""
+    return experiment.network.backend == FlowNetwork().backend and not experiment.network.is_random
 
 
 def _found_out(variant: Variant, preview: Preview) -> Variant:

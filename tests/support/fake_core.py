@@ -459,6 +459,7 @@ def attempt(spec_json: str, most_ps: int, most_work: int, monitor: Monitor | Non
             "delivered_bytes": summary["network"]["delivered_bytes"],
             "busiest_link_ps": max(struct.unpack(f"<{len(busy) // 8}q", busy)),
             "slices": None,
+            "phases": 1,
         }
     )
 

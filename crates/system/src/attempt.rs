@@ -32,9 +32,21 @@ pub enum Ending {
     Costly,
 }
 
-/// How an attempt ended.
+/// How an attempt ended, and what it was of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Attempt {
+    /// How it ended.
+    #[serde(flatten)]
+    pub end: End,
+    /// Slices of its pipelines, if it has any, and all have as many.
+    pub slices: Option<u32>,
+    /// Phases of a collective, at most.
+    pub phases: u32,
+}
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct End {
     /// Why.
     pub ending: Ending,
     /// Simulated time until then.
@@ -48,6 +60,4 @@ pub struct Attempt {
     /// The longest that a link was busy; on a backend without contention a link may be asked for more than there is
     /// time.
     pub busiest_link_ps: u64,
-    /// Slices of its pipelines, if it has any, and all have as many.
-    pub slices: Option<u32>,
 }

@@ -1,6 +1,6 @@
 //! From a description to a running simulation, and to its results.
 
-use crate::attempt::{Attempt, Ending, Limits};
+use crate::attempt::{Attempt, End, Ending, Limits};
 use crate::balance::Balance;
 use crate::cohorts::{CohortPart, Cohorts};
 use crate::driver::{Failure, Simulation};
@@ -143,9 +143,9 @@ pub fn try_out(spec: &Spec, left: &mut u64) -> Option<(u64, u64)> {
     }
     *left -= setup;
     let limits = Limits { time_ps: u64::MAX, work: *left };
-    let attempt = attempt_plan(spec, plan, limits, &Arc::default()).ok()?;
-    *left -= attempt.work.min(*left);
-    (attempt.ending == Ending::Complete).then_some((attempt.time_ps, attempt.work))
+    let end = attempt_plan(spec, plan, limits, &Arc::default()).ok()?.end;
+    *left -= end.work.min(*left);
+    (end.ending == Ending::Complete).then_some((end.time_ps, end.work))
 }
 
 /// Runs the simulation that a JSON document describes, until a limit is passed.
@@ -169,9 +169,9 @@ pub fn attempt_spec(spec: &Spec, limits: Limits, monitor: &Arc<Monitor>) -> Resu
 /// # Errors
 /// As [`run`].
 pub fn attempt_plan(spec: &Spec, plan: RunPlan, limits: Limits, monitor: &Arc<Monitor>) -> Result<Attempt, RunError> {
-    let slices = plan.slices();
+    let (slices, phases) = (plan.slices(), plan.phases());
     match build(spec, plan, Goal::Attempt(limits), monitor)? {
-        Built::Attempted(attempt) => Ok(Attempt { slices, ..attempt }),
+        Built::Attempted(end) => Ok(Attempt { end, slices, phases }),
         Built::Checked | Built::Ran(_) | Built::ToldApart(_) => unreachable!("an attempt was asked for"),
     }
 }
@@ -195,7 +195,7 @@ enum Goal {
 /// What came of that.
 enum Built {
     Checked,
-    Attempted(Attempt),
+    Attempted(End),
     Ran(Box<Results>),
     /// NPUs that are simulated as one differ, for this reason.
     ToldApart(&'static str),

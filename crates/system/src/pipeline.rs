@@ -150,7 +150,14 @@ impl Pipelined<'_> {
     /// The least power of two up to `most` whose time is close to the best one's, by trials from `few` slices on.
     fn best(&self, most: u64, few: u64) -> u32 {
         let mut trials = Trials { known: BTreeMap::new(), work_of_a_slice: 0, most: u64::MAX, left: WORK };
-        let one = self.trial(self.chunk, 1, &mut trials).map_or(EVENTS * self.messages(), |one| one.work).max(1);
+        let whole = self.trial(self.chunk, 1, &mut trials);
+        let smallest = self.trial(self.chunk.div_ceil(most), 1, &mut trials);
+        if let (Some(whole), Some(smallest)) = (whole, smallest)
+            && whole.time * 100 <= smallest.time * CLOSE
+        {
+            return 1; // several slices take longer than the way of one of them
+        }
+        let one = whole.map_or(EVENTS * self.messages(), |whole| whole.work).max(1);
         trials.most = WORK / SHARE / one;
         let untried = UNTRIED.min(WORK_OF_A_GUESS / one).clamp(1, most) as u32;
         let Some(log) = few.min(trials.most).checked_ilog2().filter(|&log| log > 0) else { return untried };

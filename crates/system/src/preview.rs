@@ -432,6 +432,12 @@ impl RunPlan {
         same(plans.flat_map(Plan::phases).filter_map(slices_of))
     }
 
+    /// Phases of a collective, at most.
+    pub fn phases(&self) -> u32 {
+        let plans = self.cohorts.iter().flat_map(|cohort| cohort.layout.plans());
+        plans.map(|plan| plan.phases().len() as u32).max().unwrap_or(0)
+    }
+
     /// Looks ahead. How much memory the run takes is found from what this counts ([`crate::run_memory`]).
     pub fn preview(&self, spec: &Spec) -> Preview {
         let layout = self.layout();

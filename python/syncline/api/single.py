@@ -202,7 +202,7 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
     study = choice.settled(study)
     variant = study.variants[0]
     preview, prepared = engine.prepare(variant)
-    expected = estimate.of_variant(variant, preview)
+    expected = estimate.of_variant(variant, preview, prepared)
     warning = estimate.warning(asked.kind, expected)
     if warning is not None and warn is not None:
         warn(warning)

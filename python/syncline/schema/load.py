@@ -86,6 +86,8 @@ class Choice:
     because: str
     candidates: tuple[dict[str, Any], ...]
     """Each algorithm as `documents.Candidate` describes it."""
+    slices: int | None = None
+    """Those of the pipelines of a single collective, if its trial has found how many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ pub use failure::Failure;
 pub use turns::Turns;
 
 use crate::admission::{CollectiveId, Policy};
-use crate::attempt::{Attempt, Ending, Limits};
+use crate::attempt::{End, Ending, Limits};
 use crate::balance::Balance;
 use crate::cohorts::{CohortId, Cohorts};
 use crate::endpoints::EndpointEvent;
@@ -260,23 +260,22 @@ where
     ///
     /// # Errors
     /// As [`Simulation::run`].
-    pub fn attempt(&mut self, limits: Limits) -> Result<Attempt, Failure> {
+    pub fn attempt(&mut self, limits: Limits) -> Result<End, Failure> {
         let (end, ending) = self.run_within(limits)?;
         self.net.finish(end);
         let usage = self.net.usage();
-        let attempt = Attempt {
+        let reached = End {
             ending,
             time_ps: end.0,
             events: self.queue.0.popped(),
             work: self.work(),
             delivered_bytes: self.net.books().delivered,
             busiest_link_ps: (0..usage.links()).map(|link| usage.busy(link).0).max().unwrap_or(0),
-            slices: None, // who sets a run up knows them
         };
         if ending == Ending::Complete {
             self.outcome(end)?; // the books balance
         }
-        Ok(attempt)
+        Ok(reached)
     }
 
     fn run_within(&mut self, limits: Limits) -> Result<(Ps, Ending), Failure> {

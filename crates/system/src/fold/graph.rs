@@ -44,6 +44,12 @@ pub(super) fn quotient(
         run.add(placement, doings, number)?;
     }
     let members: Vec<NodeId> = (0..npus).map(NodeId).filter(|&npu| taking_part.contains(npu)).collect();
+    // Of a collective from or to a root nothing else has to be known.
+    let mut refused: Option<String> = None;
+    let mut tried = run.rotations(&members).take(MOST_TRIES);
+    if !tried.any(|images| run.check_ranks(&images, even).map_err(|why| refused.get_or_insert(why)).is_ok()) {
+        return Err(refused.map_or_else(|| "one NPU takes part".into(), |why| unlike(&why)));
+    }
     let in_order = spec.network.model().takes_turns_at_switches();
     let outputs = if in_order { Outputs::InOrder } else { Outputs::AtOnce };
     let ways = spec.graphs.ways(graph, outputs, &run.targets)?;
@@ -65,11 +71,16 @@ pub(super) fn quotient(
     }
     match symmetries.multiplicity() {
         ..=1 => Err(match why {
-            Some(reason) => format!("no rotation of NPUs that was tried leaves the run as it is: {}", reason.why()),
+            Some(reason) => unlike(reason.why()),
             None => "one NPU takes part".into(),
         }),
         multiplicity => Ok((symmetries.quotient(graph.clone()), multiplicity)),
     }
+}
+
+/// That no permutation is a symmetry, with what is nearest to a reason.
+fn unlike(why: &str) -> String {
+    format!("no rotation of NPUs that was tried leaves the run as it is: {why}")
 }
 
 /// NPUs that differ in class, speed or start differ in their first target, which is themselves.
@@ -292,9 +303,11 @@ fn peers(plan: &Plan, phase: PhaseId, rank: LineRank, looked_at: &mut u64) -> Re
     if program.has_switch() {
         return Err("runs in which switches reduce are folded on products of dimensions only".into());
     }
+    // Around a ring all messages of a rank go to the next one.
+    let steps = if matches!(program, Program::Ring { .. } | Program::Relay { .. }) { 1 } else { usize::MAX };
     let mut found = Vec::new();
     let mut seen = BTreeSet::new();
-    for slot in program.slots(rank) {
+    for slot in program.slots(rank).take(steps) {
         *looked_at += 1;
         if *looked_at > MOST_STEPS {
             return Err("the steps of ranks are too many to compare".into());
