@@ -583,13 +583,14 @@ class _Search:
         """The best cut that was found, from an uncut collective and from what the law says; nothing if neither can be
         simulated quickly.
         """
+        whole = self._legal((self._whole, 1))
+        if is_only and (whole is None or self._times(whole) is None):
+            return None  # several chunks cost more than one
         ends: list[_Cut] = []
-        starts = [self._legal((self._whole, 1)), self._legal(law)]
-        for cut in dict.fromkeys(starts if is_only else reversed(starts)):
+        starts = [whole] if whole is not None and is_only and self._is_busy(whole) else [self._affordable(law), whole]
+        for cut in dict.fromkeys(starts):
             if cut is not None and not any(self._is_busy(end) for end in ends):
                 ends += [end for end in [self._descended(cut)] if end is not None]
-            if is_only and not ends:
-                return None  # several chunks cost more than one
         if not ends:
             return None
         least = min(self._cost(end) for end in ends)
@@ -632,6 +633,13 @@ class _Search:
                 break
             cut = min(better, key=self._cost)
         return cut
+
+    def _affordable(self, cut: _Cut) -> _Cut | None:
+        """The cut, in chunks that are so many times larger that it is not too costly a trial."""
+        legal = self._legal(cut)
+        while legal is not None and self._expected(legal) >= COSTLY and legal[0] < self._whole:
+            legal = self._legal((2 * legal[0], max(1, legal[1] // 2)))
+        return legal
 
     def _legal(self, cut: _Cut) -> _Cut | None:
         """The cut, with no more in flight than there are chunks; nothing if it is not to be tried."""
