@@ -35,8 +35,8 @@ fn an_attempt_ends_at_the_same_event_whoever_looks() {
         let limits = Limits { time_ps: u64::MAX, work };
         let monitor = Arc::default();
         let found = attempt_plan(&spec, plan(&spec).expect("a plan"), limits, &monitor).expect("an attempt");
-        assert_eq!(found.work, work + 1, "it is given up at the first event beyond its limit");
-        assert!(monitor.events() <= found.events);
+        assert_eq!(found.end.work, work + 1, "it is given up at the first event beyond its limit");
+        assert!(monitor.events() <= found.end.events);
     }
 }
 
