@@ -216,6 +216,17 @@ def test_a_pipeline_along_one_dimension_is_one_chunk_in_slices(kind: str) -> Non
     assert "its slices follow one another" in str(usual)
 
 
+@pytest.mark.parametrize("endpoint", ["streams", "{kind: baseline, comm_sms: 4, comm_memory_bandwidth: 128GB/s}"])
+@pytest.mark.parametrize("topology", ["Ring(8)", "Torus(4,4)", "dgx1v"])
+def test_chunks_of_a_pipeline_are_looked_for_where_endpoints_take_time(topology: str, endpoint: str) -> None:
+    """Several chunks are in their copies and reductions at once."""
+    text = f"{PIPELINE.format(topology, 'reduce')}endpoint: {endpoint}\ncollective: {{algorithm: ring"
+    found, whole = (
+        engine.run(study(f"{text}{cut}}}\n").variants[0]).summary["total_ps"] for cut in ("", ", chunks: 1")
+    )
+    assert found < 0.75 * whole
+
+
 @pytest.mark.parametrize("kind", ["broadcast", "reduce"])
 def test_a_pipeline_through_several_dimensions_is_chunks_of_one_slice(kind: str) -> None:
     """Slices of a chunk are all in one dimension; chunks keep the links of every dimension busy."""

@@ -15,8 +15,9 @@ that are equally fast, a collective that has the links to itself takes the one w
 other collectives wait for the chunks in flight, which are not pre-empted: there it is the one with the fewest bytes in
 flight.
 
-A pipeline, from or to a root, has slices that follow one another through a phase. Along one dimension they are enough,
-and it is one chunk; through several only chunks are in two phases at once, and each of them is one slice.
+A pipeline, from or to a root, has slices that follow one another through a phase. Along one dimension, between
+endpoints that take no time, they are enough, and it is one chunk. Through several dimensions only chunks are in two
+phases at once, and each of them is one slice.
 
 A collective has 1,024 chunks at most, since more of them cost much to simulate and tell nothing: a chunk of a large one
 is therefore larger, whatever the fabric.
@@ -34,6 +35,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from syncline import demand, description
+from syncline.endpoints.ideal import IdealEndpoint
 from syncline.networks.flow import FlowNetwork
 from syncline.quantities import SIZE
 from syncline.schema.workloads import ROOTED
@@ -42,7 +44,7 @@ from syncline.text_units import duration
 if TYPE_CHECKING:
     from syncline.schema.experiment import Collective
 
-RULE: Final = 4
+RULE: Final = 5
 """The version of what follows from a fabric: results that were kept are for one of them."""
 CHUNK: Final = 64 * 1024
 """Bytes of a chunk, unless the fabric needs more."""
@@ -210,8 +212,7 @@ def completed(
             alone = None
             if attempt is not None and len(part.members[0]) <= MOST_RANKS:
                 alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
-            is_sole = is_only and alone is not None and fixed is None
-            pipelined = _pipelined(alone, size) if is_sole else None
+            pipelined = _pipelined(alone, size) if is_only and alone is not None and fixed is None else None
             known[key] = pipelined or _found(alone, (size, middle), fixed, is_only)
         if (one := known[key]) is not None:
             _, before = found.get(id(section), (section, one.usual))
@@ -403,6 +404,11 @@ class _Alone:
         empty = self.tried_out(1, 0, 1)
         return 0 if empty is None or empty.slices is None else empty.phases
 
+    @property
+    def passes_on_at_once(self) -> bool:
+        """Whether endpoints take no time, so that slices of one chunk do all that chunks do."""
+        return bool(json.loads(self.description)["endpoint"]["kind"] == IdealEndpoint().kind)
+
     def in_single_slices(self) -> _Alone:
         """The same, each chunk in one slice."""
         described = json.loads(self.description)
@@ -486,7 +492,8 @@ def _pipelined(alone: _Alone, size: int) -> _Found | None:
     phases = alone.pipelined_phases
     if phases > 1:
         return _found(alone.in_single_slices(), (size, size), None, is_only=True)
-    return _Found(Usual(size, 1, None, is_sliced=True), None) if phases == 1 else None
+    is_whole = phases == 1 and alone.passes_on_at_once
+    return _Found(Usual(size, 1, None, is_sliced=True), None) if is_whole else None
 
 
 @lru_cache(128)
@@ -557,9 +564,9 @@ def least_time(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> floa
     if size == 0 or not 1 < len(part.members[0]) <= MOST_RANKS:
         return None
     alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
-    if (phases := alone.pipelined_phases) > 0:
-        if phases == 1:
-            return None
+    if (phases := alone.pipelined_phases) == 1 and alone.passes_on_at_once:
+        return None
+    if phases > 1:
         alone = alone.in_single_slices()
     waves = None if alone.balances else _waves(alone, size, is_only=True)
     return None if waves is None else waves.cut(size, min(SMALLEST, _power(size)), None, is_only=True)[1]
