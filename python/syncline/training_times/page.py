@@ -61,7 +61,7 @@ CHANGES: Final = (
     Change(
         "one ring across two servers",
         "`vtrain-cluster`, 16-way tensor parallelism",
-        Constants(across_servers="ring"),
+        Constants(one_ring_across_servers=True),
         lambda point: point.table == "vtrain-cluster" and point.tensor > GPUS_PER_SERVER,
     ),
 )

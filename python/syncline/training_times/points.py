@@ -75,9 +75,9 @@ class Constants:
     hosts_of_several_servers: bool = False
     """Whether hosts are simulated where there are several servers, too."""
     all_reduce_excess_s: float = ALL_REDUCE_EXCESS_S
-    across_servers: str = "six-phase"
-    """The algorithm where GPUs are on several servers. NCCL has rings over all NICs; a composition over GPUs of servers
-    and servers loads these equally."""
+    one_ring_across_servers: bool = False
+    """Whether tensor-parallel groups that are on several servers have one ring. NCCL has rings over all NICs; rings
+    over GPUs of servers, and over servers, load these equally. All other groups have rings as it is."""
 
 
 def points(table: str | None = None) -> Iterator[Point]:
@@ -109,10 +109,11 @@ def experiment(point: Point, constants: Constants = Constants()) -> dict[str, An
     found["endpoint"]["step_latency"] = f"{round(constants.all_reduce_excess_s * 1e9 / _steps(point))}ns"
     if constants.sustained_memory is not None:
         found["npu"]["compute"]["tiles"]["sustained_memory"] = constants.sustained_memory
-    if point.servers > 1:
-        found["collective"]["algorithm"] = constants.across_servers
-        if 1 < point.tensor <= GPUS_PER_SERVER:
-            found["parallel"]["collectives"] = {"tensor": {"algorithm": "ring", "chunks": 1}}
+    if point.tensor > GPUS_PER_SERVER:
+        rings = {"algorithm": "six-phase", "per_dimension": ["ring", "ring"]}
+        found["parallel"]["collectives"] = {
+            "tensor": {"algorithm": "ring"} if constants.one_ring_across_servers else rings
+        }
     return found
 
 
