@@ -398,11 +398,15 @@ class _Alone:
     @property
     def pipelined_phases(self) -> int:
         """Phases of a collective from or to a root, if nobody has said how many slices go through them."""
-        described = json.loads(self.description)
-        if described["collectives"]["slices"] != 0 or described["job"]["collective"] not in ROOTED:
+        if json.loads(self.description)["collectives"]["slices"] != 0 or not self.is_rooted:
             return 0
         empty = self.tried_out(1, 0, 1)
         return 0 if empty is None or empty.slices is None else empty.phases
+
+    @property
+    def is_rooted(self) -> bool:
+        """Whether the collective goes from or to a root."""
+        return json.loads(self.description)["job"]["collective"] in ROOTED
 
     @property
     def passes_on_at_once(self) -> bool:
@@ -594,7 +598,10 @@ class _Search:
         if is_only and (whole is None or self._times(whole) is None):
             return None  # several chunks cost more than one
         ends: list[_Cut] = []
-        starts = [whole] if whole is not None and is_only and self._is_busy(whole) else [self._affordable(law), whole]
+        # The first chunk of a pipeline goes a long way, so that an uncut one is far from the best.
+        starts = [whole, self._affordable(law)]
+        if not is_only or (self._alone.is_rooted and whole is not None and not self._is_busy(whole)):
+            starts.reverse()
         for cut in dict.fromkeys(starts):
             if cut is not None and not any(self._is_busy(end) for end in ends):
                 ends += [end for end in [self._descended(cut)] if end is not None]
