@@ -406,7 +406,7 @@ class _Alone:
     @property
     def is_rooted(self) -> bool:
         """Whether the collective goes from or to a root."""
-        return json.loads(self.description)["job"]["collective"] in ROOTED
+        return json.loads(self.description)["job"].get("collective") in ROOTED
 
     @property
     def passes_on_at_once(self) -> bool:
