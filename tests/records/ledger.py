@@ -72,7 +72,7 @@ def records(of: Committed, keep: Path | None = None) -> Iterator[Record]:
         if of.claim(claim.id)[VERDICT] != "inside":
             explaining = [experiment for experiment in every if claim.id in experiment.explains]
             differences = partial(_explanation, of, runs, claim, explaining)
-            yield _record(f"explanation of {claim.id}", partial(experiments.tasks, explaining), differences)
+            yield _record(f"explanation of {claim.id}", partial(_tasks_of_explanation, claim, explaining), differences)
     for experiment in every:
         for number, row in enumerate(experiment.rows):
             of_row = experiment.model_copy(update={"rows": [row]})
@@ -83,6 +83,11 @@ def records(of: Committed, keep: Path | None = None) -> Iterator[Record]:
     for point in confirm.POINTS:
         differences = partial(_point, of, runs, point)
         yield _record(f"{point.study} {point.variant}, unfolded", partial(confirm.tasks, points=[point]), differences)
+
+
+def _tasks_of_explanation(claim: Claim, explaining: list[Experiment], runs: Runs) -> Tasks:
+    """Also those of the claim, since the explanation says by how much it is outside."""
+    return [*sources.tasks([claim], runs), *experiments.tasks(explaining, runs)]
 
 
 def _record(name: str, tasks: Callable[[Runs], Tasks], differences: Callable[[], list[str]]) -> Record:

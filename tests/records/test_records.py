@@ -47,6 +47,14 @@ def test_everything_that_is_committed_is_a_record(every: list[Record]) -> None:
     assert sum(name.startswith("ledger") for name in names) == in_ledger
 
 
+def test_an_explanation_costs_no_less_than_its_claim(every: list[Record]) -> None:
+    """Its claim is simulated for it; one of minutes was taken for a sample of seconds."""
+    costs = {record.name: record.cost_s() for record in every if "hoti-fig7-orderings" in record.name}
+    (claim,) = (cost for name, cost in costs.items() if name.startswith("ledger: claim"))
+    (explanation,) = (cost for name, cost in costs.items() if name.startswith("ledger: explanation"))
+    assert explanation >= claim > 60
+
+
 @pytest.mark.parametrize(
     ("name", "before", "after", "difference"),
     [
