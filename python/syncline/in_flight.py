@@ -491,13 +491,22 @@ class _Found:
     waves: _Waves | None
 
 
-def _pipelined(alone: _Alone, size: int) -> _Found | None:
-    """What is found for the only collective of a run if it goes in slices; nothing if it does not."""
+def _in_chunks(alone: _Alone) -> _Alone | None:
+    """The only collective of a run as its chunks are looked for: each in one slice if they go through several phases;
+    nothing if its slices do all that chunks do.
+    """
     phases = alone.pipelined_phases
     if phases > 1:
-        return _found(alone.in_single_slices(), (size, size), None, is_only=True)
-    is_whole = phases == 1 and alone.passes_on_at_once
-    return _Found(Usual(size, 1, None, is_sliced=True), None) if is_whole else None
+        return alone.in_single_slices()
+    return None if phases == 1 and alone.passes_on_at_once else alone
+
+
+def _pipelined(alone: _Alone, size: int) -> _Found | None:
+    """What is found for the only collective of a run if it goes in slices; nothing if it is as any other."""
+    cut = _in_chunks(alone)
+    if cut is None:
+        return _Found(Usual(size, 1, None, is_sliced=True), None)
+    return None if cut is alone else _found(cut, (size, size), None, is_only=True)
 
 
 @lru_cache(128)
@@ -567,12 +576,8 @@ def least_time(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> floa
     ((kind, root, size),) = part.collectives
     if size == 0 or not 1 < len(part.members[0]) <= MOST_RANKS:
         return None
-    alone = _Alone(*_description(specified, section, part.members[0], kind, root), attempt)
-    if (phases := alone.pipelined_phases) == 1 and alone.passes_on_at_once:
-        return None
-    if phases > 1:
-        alone = alone.in_single_slices()
-    waves = None if alone.balances else _waves(alone, size, is_only=True)
+    alone = _in_chunks(_Alone(*_description(specified, section, part.members[0], kind, root), attempt))
+    waves = None if alone is None or alone.balances else _waves(alone, size, is_only=True)
     return None if waves is None else waves.cut(size, min(SMALLEST, _power(size)), None, is_only=True)[1]
 
 

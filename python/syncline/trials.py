@@ -28,7 +28,7 @@ from syncline.attempt import NO_LIMIT, Attempt
 from syncline.errors import EngineDefectError, InputError, SimulationFailedError
 from syncline.networks.flow import FlowNetwork
 from syncline.preview import Preview
-from syncline.schema.experiment import DEFAULT_CHUNK, Experiment
+from syncline.schema.experiment import DEFAULT_CHUNK
 from syncline.schema.load import Variant
 from syncline.schema.section import Section
 from syncline.schema.workloads import ROOTED, CollectiveWorkload
@@ -447,13 +447,9 @@ def _in_chunks(variant: Variant) -> tuple[Variant, float | None]:
         if experiment.collective.slices is None and experiment.collective.slice is None and usual.slices is not None:
             cut["slices"] = usual.slices
         changed = _changed(variant, collective=experiment.collective.model_copy(update=cut))
-        return changed, usual.time_ps if _is_exact(experiment) else None
+        is_there = experiment.network.backend == FlowNetwork().backend and not experiment.network.is_random
+        return changed, usual.time_ps if is_there else None
     return variant, None
-
-
-def _is_exact(experiment: Experiment) -> bool:
-    """Whether trials of a few chunks or slices are what the run is, of which packets of other sizes are not."""
-    return experiment.network.backend == FlowNetwork().backend and not experiment.network.is_random
 
 
 def _found_out(variant: Variant, preview: Preview) -> Variant:

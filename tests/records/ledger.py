@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from syncline.reproduction import confirm, experiments, explanations, page, sources
 from syncline.reproduction import ledger as claims
 from syncline.reproduction.experiments import Experiment
 from syncline.reproduction.kept import Kept
 from syncline.reproduction.ledger import Claim
+from syncline.reproduction.measures import Tasks
 from syncline.reproduction.runs import Run, Runs, estimated
 
 from .record import Record
@@ -22,8 +23,6 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "reproduction.md"
 CELL: Final = re.compile(r"(?<!\\)\|")
 VERDICT: Final = 4
 """The cell of a claim that says how far it is explained."""
-
-Tasks = list[tuple[str, Callable[[], Any]]]
 
 
 @dataclass(frozen=True, slots=True)
