@@ -60,6 +60,17 @@ def test_accepts_what_comes_with_the_package(path: Path) -> None:
     validator(kind_of(path)).validate(document.plain(document.read(path.read_text(), path.name)))
 
 
+def test_fields_are_described_by_their_docstrings() -> None:
+    whole = catalogue.SCHEMAS["experiment"]()
+    network = {name: part for name, part in whole["$defs"].items() if name.endswith("Network")}
+    assert network
+    for name, part in network.items():
+        unexplained = [field for field, of in part["properties"].items() if "description" not in of]
+        assert unexplained in ([], ["backend"]), name
+    # A quantity's own description says how it is written; the field's docstring stands in its place.
+    assert "with a unit" not in whole["$defs"]["PacketNetwork"]["properties"]["buffer"]["description"]
+
+
 def test_documents_of_runs(syncline_command: Command, tmp_path: Path) -> None:
     """Of training with every endpoint, and of a collective on its own, complete and partial."""
     (tmp_path / "three.yaml").write_text(THREE_SYSTEMS.replace("resnet50", "resnet18"))

@@ -36,14 +36,16 @@ from syncline.schema.workloads import ROOTED, CollectiveWorkload
 OF_LAW: Final = 0.93
 """The part of the time by the law of chunks that a collective takes at least: where groups share links, some chunks are
 faster than those that the law follows from."""
-WORK: Final = 4_000_000
+WORK: Final = 3_000_000
 """What all candidates together may cost on a backend, in events: a second or two of a processor."""
 GAIN: Final = 1.03
 """How much faster a candidate has to be to be looked for at a cost."""
-WHOLE: Final = 0.75
-"""The part of the work that the first pipeline may cost, so that it is complete."""
+WHOLE: Final = 0.9
+"""The part of the work that is left that a pipeline may cost until one is complete."""
 WORK_OF_AN_EVENT: Final = 1.25
 """What an expected event of a pipeline costs, with what is not expected."""
+MOST_OF_AN_EVENT: Final = 4
+"""The same where many messages share links, at most."""
 GLANCES: Final = 2
 """The part of the work that is for a first look at all candidates is one over this."""
 OF_A_MESSAGE: Final = 4
@@ -205,8 +207,8 @@ def race(
         if candidate.preview is None:
             found[runner.name] = candidate
             continue
-        is_first = not any(_is_pipeline(other) for other in found.values())
-        most = max(glance, _whole(candidate, work)) if is_first else glance
+        is_first = not any(other.is_complete and _is_pipeline(other) for other in found.values())
+        most = max(glance, _whole(candidate, left)) if is_first else glance
         look = _Look(candidate, _setup(candidate)) if candidate.is_complete else _glanced(candidate, most)
         found[runner.name] = look.candidate
         left -= look.work
@@ -225,13 +227,13 @@ def race(
 
 
 def _whole(candidate: Candidate, of: int) -> int:
-    """The work of a whole pipeline without packets, which looks best, if that is no more than [`WHOLE`] `of` so much:
+    """What a whole pipeline without packets may cost, if it is expected to cost no more than [`WHOLE`] `of` so much:
     with a time it rules others out.
     """
     if not _is_pipeline(candidate) or not _moves_messages(candidate):
         return 0
-    work = int(WORK_OF_AN_EVENT * _events(candidate))
-    return work if work <= WHOLE * of else 0
+    events, most = _events(candidate), int(WHOLE * of)
+    return min(MOST_OF_AN_EVENT * events, most) if WORK_OF_AN_EVENT * events <= most else 0
 
 
 def _is_pipeline(candidate: Candidate) -> bool:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from syncline.figures.file import Figure
+from syncline.schema import described
 
 
 def json_schema() -> dict[str, Any]:
     """The schema; whether columns and runs exist, `syncline figure` knows."""
-    schema = Figure.model_json_schema()
+    schema = described.json_schema(Figure)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Syncline figure"}

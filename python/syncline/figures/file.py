@@ -77,7 +77,7 @@ Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Published(_Part):

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from syncline.schema import described
+
 WIDTH: Final = 110
 """Letters of a line up to which a part of a plan is written on one line."""
 U32: Final = 2**32 - 1
@@ -27,7 +29,7 @@ Name = Literal[
 class _Part(BaseModel):
     """A mapping of a plan."""
 
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid")
 
 
 class Place(_Part):
@@ -186,7 +188,7 @@ class PlanForm(_Part):
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of plans."""
-    schema = PlanForm.model_json_schema(by_alias=True)
+    schema = described.json_schema(PlanForm)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Syncline plan"}
 
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from syncline import json_reading
 from syncline.errors import InputError, Problem, shown
-from syncline.schema import said
+from syncline.schema import described, said
 from syncline.schema.experiment import NAME_ACCEPTED, NAME_PATTERN
 
 SCHEMA_VERSION: Final = 1
@@ -34,7 +34,7 @@ Status = Literal["complete", "partial"]
 class Part(BaseModel):
     """A mapping of a document; what is not known stays in it."""
 
-    model_config = ConfigDict(strict=True, extra="allow", use_attribute_docstrings=True)
+    model_config = ConfigDict(strict=True, extra="allow")
 
 
 Mixed = Literal["mixed"]
@@ -557,7 +557,7 @@ class SweepTable(Part):
 
 def schema_of(document: type[Part], of: str) -> dict[str, Any]:
     """The JSON Schema of the document that a command prints."""
-    schema = document.model_json_schema(by_alias=True)
+    schema = described.json_schema(document)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": f"Syncline {of}"}
 
 

@@ -30,7 +30,7 @@ from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.networks import Network
 from syncline.schedules.planned import PlanFile
-from syncline.schema import algorithms
+from syncline.schema import algorithms, described
 from syncline.schema.algorithms import Algorithm
 from syncline.schema.fields import (
     Accepted,
@@ -361,7 +361,7 @@ def _topology_text(value: Fabric) -> Any:
 _DIMENSIONS_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "description": "The dimensions as a list of mappings with block, size, rate, latency, links and efficiency.",
-    "properties": {"dims": {"type": "array", "items": Dimension.model_json_schema(), "minItems": 1}},
+    "properties": {"dims": {"type": "array", "items": described.json_schema(Dimension), "minItems": 1}},
     "required": ["dims"],
     "additionalProperties": False,
 }
@@ -369,7 +369,7 @@ _DIMENSIONS_SCHEMA: Final[dict[str, Any]] = {
 _FILE_SCHEMA: Final[dict[str, Any]] = {
     "type": "object",
     "description": TopologyFile.__doc__,
-    "properties": TopologyFile.model_json_schema()["properties"],
+    "properties": described.json_schema(TopologyFile)["properties"],
     "required": ["file"],
     "additionalProperties": False,
 }

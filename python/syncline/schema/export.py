@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from syncline.endpoints import ENDPOINTS
 from syncline.networks import NETWORKS
+from syncline.schema import described
 from syncline.schema.experiment import Experiment
 
 
@@ -18,7 +19,7 @@ def json_schema() -> dict[str, Any]:
     A field that every variant brings need not be given above them, so nothing but the name is required at the
     top, and nothing but the name in a variant; `syncline check` knows what is really missing.
     """
-    schema = Experiment.model_json_schema()
+    schema = described.json_schema(Experiment)
     _allow_shorthands(schema)
     properties = schema["properties"]
     variant = {key: copy.deepcopy(body) for key, body in properties.items() if key != "calibration"}

@@ -21,7 +21,7 @@ from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_
 from syncline.fabric.allocation import AllocationError
 from syncline.models.demands import Gemm, Kernel
 from syncline.schedules.positions import Positions
-from syncline.schema import connection_matrix, matrix_graph
+from syncline.schema import connection_matrix, described, matrix_graph
 from syncline.schema.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
 from syncline.schema.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.schema.section import Section, Violation
@@ -555,4 +555,4 @@ def _no_family(path: tuple[str, ...], name: str, graph: Graph) -> Violation:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a file."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **Graph.model_json_schema(by_alias=True)}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described.json_schema(Graph)}
