@@ -34,6 +34,10 @@ from syncline.strategies.mesh import Mesh
 from syncline.topology import Topology
 from syncline.treegen import planned
 
+AS_THEY_ARRIVE: Final = "a server takes gradients in the order in which they arrive, and some arrive at the same time"
+"""Why trainings with asynchronous updates are not folded: on two servers that are alike, those that arrive at the same
+time are not taken in the same order, and NPUs that are alike then wait for different times."""
+
 
 def incomplete(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
     """The engine's description, without what it takes the engine to find out: the plans of trees that it asks for, what
@@ -292,7 +296,8 @@ def _graph(experiment: Experiment) -> dict[str, Any]:
         file, npus = workload.file, experiment.topology.npus
         costs = file.engine_costs()
         return {"classes": file.engine_classes(npus), **({"costs": costs} if costs else {})}
-    return divisions.divided(experiment).engine_graph()
+    found = divisions.divided(experiment).engine_graph()
+    return found if experiment.parallel.updates == "synchronous" else {**found, "unfolded": AS_THEY_ARRIVE}
 
 
 def _gradients(training: Training) -> dict[str, Any]:

@@ -100,6 +100,9 @@ fn try_fold(
     if spec.start.jitter_ps > 1 {
         return Err("NPUs begin at random times".into());
     }
+    if let Some(reason) = spec.job.unfolded() {
+        return Err(reason.into());
+    }
     if let Some(reason) = spec.endpoint.model().unfolded() {
         return Err(reason.into());
     }

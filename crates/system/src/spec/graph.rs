@@ -74,6 +74,9 @@ pub struct GraphSpec {
     /// Kernels that run one after the other, for nodes to name by the number of the row: many nodes cost the same.
     #[serde(default)]
     pub costs: Vec<Vec<KernelSpec>>,
+    /// Why NPUs that do the same may still come to differ, if they may: then each is simulated.
+    #[serde(default)]
+    pub unfolded: Option<String>,
 }
 
 /// NPUs that do the same.

@@ -99,6 +99,15 @@ impl JobSpec {
         }
     }
 
+    /// Why NPUs that do the same may still come to differ, if they may.
+    pub fn unfolded(&self) -> Option<&str> {
+        match self {
+            JobSpec::Collective { .. } | JobSpec::Training { .. } => None,
+            JobSpec::Graph { graph, .. } => graph.unfolded.as_deref(),
+            JobSpec::Jobs { jobs, .. } => jobs.iter().find_map(|placed| placed.job.unfolded()),
+        }
+    }
+
     /// Iterations of a training loop; none of a single collective.
     pub fn iterations(&self) -> Option<u32> {
         match self {

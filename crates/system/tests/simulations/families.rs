@@ -71,7 +71,7 @@ pub fn graph(
     spec.network = network;
     spec.families = families;
     spec.job = JobSpec::Graph {
-        graph: GraphSpec { classes, costs: vec![] }.into(),
+        graph: GraphSpec { classes, costs: vec![], unfolded: None }.into(),
         iterations: 1,
         drain: true,
         stragglers: vec![],
@@ -248,7 +248,12 @@ pub fn two_jobs(jobs: &[u32]) -> Spec {
             npus: vec![first, first + 2],
             grid: None,
             job: Box::new(JobSpec::Graph {
-                graph: GraphSpec { classes: vec![class("all", [first, first + 2], nodes)], costs: vec![] }.into(),
+                graph: GraphSpec {
+                    classes: vec![class("all", [first, first + 2], nodes)],
+                    costs: vec![],
+                    unfolded: None,
+                }
+                .into(),
                 iterations: 1,
                 drain: true,
                 stragglers: vec![],
