@@ -1061,6 +1061,7 @@ class Variant(TypedDict, total=False):
     training: Training
     """The training loop; there is none with a single collective."""
     collective: Collective
+    """How collectives are carried out."""
     endpoint: (
         Literal["ideal", "streams", "nccl"]
         | IdealEndpoint
@@ -1076,6 +1077,7 @@ class Variant(TypedDict, total=False):
     always, and a run for which it is not exact is refused; `off`: never.
     """
     output: Output
+    """What is recorded."""
 
 
 class TopologyDimsDimsBlock(TypedDict, total=False):
