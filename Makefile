@@ -107,16 +107,16 @@ docs-check: $(VENV)/.engine
 	$(BIN)/python -m tests.documents
 
 reference: $(VENV)/.engine
-	PYTHONPATH=python $(BIN)/python -m syncline.reference docs
+	PYTHONPATH=python $(BIN)/python -m lab.reference docs
 
 picture: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m website.picture > docs/assets/demo.svg
 
 validation: $(VENV)/.engine
-	PYTHONPATH=python $(BIN)/python -m syncline.software.validation --refit
-	PYTHONPATH=python $(BIN)/python -m syncline.ns3 --record
-	PYTHONPATH=python $(BIN)/python -m syncline.training_times --record
-	PYTHONPATH=python $(BIN)/python -m syncline.software.validation -o docs/validation.md
+	PYTHONPATH=python $(BIN)/python -m lab.validation --refit
+	PYTHONPATH=python $(BIN)/python -m lab.ns3 --record
+	PYTHONPATH=python $(BIN)/python -m lab.training_times --record
+	PYTHONPATH=python $(BIN)/python -m lab.validation -o docs/validation.md
 
 reproduction: $(VENV)/.engine
 	$(BIN)/syncline reproduce --write docs/reproduction.md --keep runs/reproduction

@@ -19,7 +19,7 @@ from support import browser as browsers
 from support import command, fake_core, inputs
 from support.browser import Page
 from support.command import Ended
-from syncline import choice
+from syncline.engine import choice
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -18,13 +18,15 @@ from typing import Any, Final
 import typer
 
 import syncline
-from syncline import cli, command_tables, facts
-from syncline.api import exporting, trace_exports, trace_imports
-from syncline.schedules import plan
-from syncline.schema import catalogue, documents
-from syncline.searches import table as searches
-from syncline.sweeps import columns
-from syncline.treegen import sweep_table
+from syncline.commands import catalogue, cli
+from syncline.commands.api import exporting, trace_exports, trace_imports
+from syncline.core import facts
+from syncline.plans import plan
+from syncline.results import documents
+from syncline.studies import command_tables
+from syncline.studies.searches import table as searches
+from syncline.studies.sweeps import columns
+from syncline.studies.trees import sweep_table
 
 FILE: Final = Path(__file__).with_name("public_surface.txt")
 WIDTH: Final = 120

@@ -11,8 +11,8 @@ import pytest
 
 from support.command import run
 from support.pages import charts_of
-from syncline.errors import InputError
-from syncline.networks import sizes
+from syncline.base.errors import InputError
+from syncline.sections.networks import sizes
 
 STAR = """name: beside
 topology: "Switch(4, rate=100Gb/s, latency=500ns)"

@@ -11,7 +11,7 @@ import pytest
 
 import syncline
 from support.command import Ended
-from syncline import binding
+from syncline.core import binding
 
 COLLECTIVE = ("collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)")
 COMMANDS = (

@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 
 from support.command import Ended
-from syncline import document, studies
+from syncline.base import document
+from syncline.experiment import packaged as studies
 from syncline.fabric import notation
 from syncline.fabric.machines import MACHINES
-from syncline.reproduction import blink_theory, blink_training
-from syncline.reproduction.runs import Runs
-from syncline.schedules import blink
-from syncline.schedules.plan import dumps
-from syncline.sweeps.file import load
+from syncline.plans import blink
+from syncline.plans.plan import dumps
+from syncline.studies.reproduction import blink_theory, blink_training
+from syncline.studies.reproduction.runs import Runs
+from syncline.studies.sweeps.file import load
 from syncline.treegen import packing, question
 
 Command = Callable[..., Ended]

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
-from syncline import bounds
-from syncline.topology import parse
+from syncline.engine import bounds
+from syncline.fabric.topology import parse
 
 
 def test_what_the_compositions_send() -> None:

@@ -13,11 +13,11 @@ import pytest
 import syncline
 from support.command import Ended
 from support.experiments import study
-from syncline import engine
-from syncline.errors import InputError
+from syncline.base.errors import InputError
+from syncline.engine import runs as engine
 from syncline.fabric.gpus import GPUS
 from syncline.models import counts, evaluate, file
-from syncline.schema.workloads import ModelWorkload, NamedModel
+from syncline.sections.workloads import ModelWorkload, NamedModel
 from syncline.strategies import capacity, fit, memory, training
 
 Command = Callable[..., Ended]

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.command import run
-from syncline.networks import captures
+from syncline.sections.networks import captures
 
 INCAST = """name: incast
 topology: "Switch(6, rate=100Gb/s, latency=500ns)"

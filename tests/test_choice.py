@@ -12,11 +12,12 @@ import pytest
 
 from support import fake_core
 from support.experiments import study
-from syncline import choice, engine, in_flight
-from syncline.errors import InputError
-from syncline.schema.algorithms import Algorithm
-from syncline.schema.load import Choice
-from syncline.trials import Basis, Candidate
+from syncline.base.errors import InputError
+from syncline.engine import choice, in_flight
+from syncline.engine import runs as engine
+from syncline.engine.trials import Basis, Candidate
+from syncline.experiment.load import Choice
+from syncline.sections.algorithms import Algorithm
 
 BASE = "name: a\ntopology: Torus(4,4)\nworkload: {collective: all-reduce, size: 64MB}\ncollective: {algorithm: auto}\n"
 

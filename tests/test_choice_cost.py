@@ -6,9 +6,10 @@ import pytest
 
 from support.experiments import study
 from support.registry import WITH_CONTENTION
-from syncline import choice, engine, trials
-from syncline.attempt import Attempt
-from syncline.schema.load import Variant
+from syncline.core.attempt import Attempt
+from syncline.engine import choice, trials
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant
 
 DEAR = (
     # Trees over all that share every link, whose shares cost the flow backend more than events.

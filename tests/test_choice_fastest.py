@@ -11,10 +11,11 @@ import pytest
 
 from support.experiments import study
 from support.registry import ENDPOINTS, EXACT, WITHOUT_PACKETS
-from syncline import choice, engine, trials
-from syncline.collective_names import Name as Kind
-from syncline.errors import InputError, SimulationFailedError
-from syncline.schema.algorithms import Algorithm
+from syncline.base.collective_names import Name as Kind
+from syncline.base.errors import InputError, SimulationFailedError
+from syncline.engine import choice, trials
+from syncline.engine import runs as engine
+from syncline.sections.algorithms import Algorithm
 
 NAMES: Final = [name for name in get_args(Algorithm) if name != "auto"]
 WORSE: Final = trials.GAIN

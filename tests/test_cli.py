@@ -17,11 +17,11 @@ import syncline
 from support import fake_core, schemas
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
-from syncline import runner
-from syncline.cli import options
-from syncline.endpoints import ENDPOINTS
-from syncline.errors import InputError
-from syncline.networks import NETWORKS
+from syncline.base.errors import InputError
+from syncline.commands.cli import options
+from syncline.engine import runner
+from syncline.sections.endpoints import ENDPOINTS
+from syncline.sections.networks import NETWORKS
 
 Command = Callable[..., Ended]
 
@@ -442,7 +442,7 @@ def test_help_names_every_backend_and_endpoint() -> None:
 
 def test_help_imports_nothing_heavy() -> None:
     heavy = "[m for m in ('pyarrow', 'plotly', 'yaml') if m in sys.modules]"
-    code = f"import sys, syncline.cli as c; c.run(['--help']); print({heavy})"
+    code = f"import sys, syncline.commands.cli as c; c.run(['--help']); print({heavy})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
 

@@ -10,10 +10,11 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from lab.reference import tables as table_reference
 from support.command import Ended
 from support.inputs import EXAMPLES
-from syncline import command_tables, table_reference
-from syncline.searches import table as searches
+from syncline.studies import command_tables
+from syncline.studies.searches import table as searches
 
 Command = Callable[..., Ended]
 

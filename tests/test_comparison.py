@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.command import Ended
-from syncline import comparison
+from syncline.engine import comparison
 
 Command = Callable[..., Ended]
 

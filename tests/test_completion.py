@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.command import Ended
-from syncline.cli import completion
+from syncline.commands.cli import completion
 
 Command = Callable[..., Ended]
 

@@ -13,16 +13,18 @@ from typing import Any
 import pytest
 
 from support.command import Ended
-from syncline import assumptions, completing, document, engine
-from syncline.errors import InputError
+from syncline.base import document
+from syncline.base.errors import InputError
+from syncline.engine import assumptions, completing
+from syncline.engine import runs as engine
+from syncline.experiment.load import load
+from syncline.experiment.merge import parse_override
 from syncline.measurements import operators
-from syncline.measurements.shapes import COLUMNS, IMAGES
 from syncline.models import demands, evaluate, file, times
 from syncline.models.demands import Gemm, Kernel
 from syncline.models.times import Taken
-from syncline.schema import compute, kernel_table
-from syncline.schema.load import load
-from syncline.schema.merge import parse_override
+from syncline.sections import compute, kernel_table
+from syncline.sections.shapes import COLUMNS, IMAGES
 
 H200 = Path(compute.__file__).parents[1] / "measurements/tables/nvidia-h200.csv"
 H200_IMAGES = H200.with_name("nvidia-h200-images.csv")

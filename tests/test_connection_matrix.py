@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.command import Ended, run
-from syncline.errors import InputError
-from syncline.schema import connection_matrix, graph_file
+from syncline.base.errors import InputError
+from syncline.sections import connection_matrix, graph_file
 
 CHAIN = """# flows that follow each other
 Nodes 4

@@ -10,9 +10,10 @@ import pytest
 
 from support.command import Ended
 from support.experiments import study
-from syncline import assumptions, engine
-from syncline.errors import InputError
-from syncline.schema.load import Variant
+from syncline.base.errors import InputError
+from syncline.engine import assumptions
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant
 
 SHARED = {"kind": "baseline", "contention": "dynamic", "comm_sms": 10}
 STATIC = {"kind": "baseline", "comm_memory_bandwidth": "450GB/s", "comm_sms": 10}

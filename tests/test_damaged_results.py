@@ -20,7 +20,7 @@ Command = Callable[..., Ended]
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """The files of a run."""
-    from syncline import cli
+    from syncline.commands import cli
 
     folder = tmp_path_factory.mktemp("whole")
     (folder / "three.yaml").write_text(THREE_SYSTEMS.replace("resnet50", "resnet18"))
@@ -142,7 +142,8 @@ def test_what_is_missing_is_not_shown(missing: str, run: Path, syncline_command:
 
 
 def test_every_table_of_a_run_is_described(run: Path) -> None:
-    from syncline import facts, parquet
+    from syncline.core import facts
+    from syncline.results import parquet
 
     for file in run.rglob("*.parquet"):
         known = [column.name for column in facts.engine().tables[file.stem].columns.values() if column.always]

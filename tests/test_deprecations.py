@@ -12,11 +12,12 @@ import pytest
 
 import syncline
 from support.command import Ended
-from syncline import deprecations, parquet
-from syncline.api.tables import Table
-from syncline.deprecations import DeprecatedNameWarning, Renamed
-from syncline.figures import file as figures
-from syncline.sweeps import file as sweeps
+from syncline.base import deprecations
+from syncline.base.deprecations import DeprecatedNameWarning, Renamed
+from syncline.commands.api.tables import Table
+from syncline.results import parquet
+from syncline.studies.figures import file as figures
+from syncline.studies.sweeps import file as sweeps
 
 Command = Callable[..., Ended]
 

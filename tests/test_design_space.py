@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 
 from support.command import Ended
-from syncline import studies
+from syncline.experiment import packaged as studies
 
 Command = Callable[..., Ended]
 

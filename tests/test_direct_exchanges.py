@@ -9,13 +9,15 @@ import pytest
 
 import syncline
 from support.experiments import study
-from syncline import assumptions, document, results
-from syncline.reasons import changes
-from syncline.schema.experiment import Experiment
-from syncline.schema.load import Variant
-from syncline.searches import file as searches
-from syncline.searches import space
-from syncline.specification import along, incomplete, of_family
+from syncline.base import document
+from syncline.engine import assumptions
+from syncline.engine.specification import along, incomplete, of_family
+from syncline.experiment.load import Variant
+from syncline.results import entries as results
+from syncline.sections.experiment import Experiment
+from syncline.studies.reasons import changes
+from syncline.studies.searches import file as searches
+from syncline.studies.searches import space
 
 ALONE = "{collective: all-to-all, size: 8MiB}"
 TABLES = "{model: dlrm, batch: 32}"

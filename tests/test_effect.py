@@ -12,19 +12,21 @@ from typing import Any, Final
 import pytest
 
 from support import registry
-from syncline import assumptions, completing, document, engine, estimate
-from syncline.errors import InputError
-from syncline.networks.base import COMMON
-from syncline.networks.ethernet import USUAL, EthernetNetwork
-from syncline.preview import Preview
-from syncline.schedules import plan, ring
-from syncline.schema import effect
-from syncline.schema.experiment import Experiment
-from syncline.schema.load import Variant, load
-from syncline.schema.merge import parse_override
-from syncline.schema.workloads import DividedWorkload, models_of
-from syncline.sweeps import file, points
-from syncline.treegen.planned import TreesError
+from syncline.base import document
+from syncline.base.errors import InputError
+from syncline.core.preview import Preview
+from syncline.engine import assumptions, completing, estimate
+from syncline.engine import runs as engine
+from syncline.engine.planned import TreesError
+from syncline.experiment import effect
+from syncline.experiment.load import Variant, load
+from syncline.experiment.merge import parse_override
+from syncline.plans import plan, ring
+from syncline.sections.experiment import Experiment
+from syncline.sections.networks.base import COMMON
+from syncline.sections.networks.ethernet import USUAL, EthernetNetwork
+from syncline.sections.workloads import DividedWorkload, models_of
+from syncline.studies.sweeps import file, points
 
 IDLE_IN: Final = 6
 """In one of so many experiments a field that acts elsewhere is tried again, which would have to have no effect."""

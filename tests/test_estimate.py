@@ -15,9 +15,10 @@ from support import fake_core
 from support.command import Ended
 from support.experiments import study
 from support.registry import BACKENDS, ENDPOINTS, ON_ANY_FABRIC
-from syncline import engine, estimate
-from syncline.errors import InputError
-from syncline.schema.load import load_file
+from syncline.base.errors import InputError
+from syncline.engine import estimate
+from syncline.engine import runs as engine
+from syncline.experiment.load import load_file
 
 COLLECTIVE = (
     *("all-reduce", "--size", "1GB", "--topology", "Ring(4)", "--endpoint", "baseline", "--backend", "packet"),

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.command import run
-from syncline.networks.ethernet import EthernetNetwork
-from syncline.networks.faults import Fault, changes
+from syncline.sections.networks.ethernet import EthernetNetwork
+from syncline.sections.networks.faults import Fault, changes
 
 STAR = "Switch({n}, rate=100Gb/s, latency=500ns)"
 NS3 = ("network.profile=ns3-3.37", "collective.chunks=1")

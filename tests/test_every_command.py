@@ -16,7 +16,7 @@ from support import schemas
 from support.command import Ended
 from support.full_disk import largest_file
 from support.inputs import EXAMPLES
-from syncline import cli
+from syncline.commands import cli
 
 Command = Callable[..., Ended]
 

@@ -12,9 +12,9 @@ import pytest
 
 from support import registry
 from support.command import Ended
-from syncline.collective_names import Name as Kind
-from syncline.schedules import msccl_xml, plan
-from syncline.schema.algorithms import Algorithm
+from syncline.base.collective_names import Name as Kind
+from syncline.plans import msccl_xml, plan
+from syncline.sections.algorithms import Algorithm
 
 Command = Callable[..., Ended]
 

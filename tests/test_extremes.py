@@ -15,7 +15,7 @@ import pytest
 
 from support.command import Ended
 from support.registry import BACKENDS, ENDPOINTS, WITH_CONTENTION
-from syncline import memory
+from syncline.base import memory
 
 Command = Callable[..., Ended]
 MOST_WINDOWS = 2**17

@@ -17,14 +17,18 @@ import pytest
 from support import fake_core
 from support.command import Ended
 from support.experiments import study
-from syncline import collective_names, completing, facts, topology
-from syncline.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
-from syncline.networks import NETWORKS, PacketNetwork
+from syncline.base import collective_names
+from syncline.core import facts
+from syncline.engine import completing
+from syncline.experiment import programs, rules
+from syncline.fabric import topology
 from syncline.report import declared
 from syncline.report.escape import html_text
-from syncline.schema import algorithms, experiment, programs, rules, workloads
-from syncline.schema.compute import Compute
-from syncline.sweeps import columns
+from syncline.sections import algorithms, experiment, workloads
+from syncline.sections.compute import Compute
+from syncline.sections.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
+from syncline.sections.networks import NETWORKS, PacketNetwork
+from syncline.studies.sweeps import columns
 
 ROOT = Path(__file__).parents[1]
 OF_ETHERNET = {"transport", "queues", "congestion", "completions", "slowdowns", "flows", "watched", "captures"}
@@ -243,5 +247,5 @@ def test_names_are_asked_for_in_the_order_of_the_schema() -> None:
 def test_what_needs_no_engine_does_not_load_it(arguments: tuple[str, ...]) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "syncline", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "syncline.cli" in ended.stderr
+    assert "syncline.commands.cli" in ended.stderr
     assert "syncline._core" not in ended.stderr

@@ -10,8 +10,8 @@ from typing import Any, Final, get_args
 import pytest
 
 import syncline
-from syncline.collective_names import Name as Kind
-from syncline.errors import InputError
+from syncline.base.collective_names import Name as Kind
+from syncline.base.errors import InputError
 
 SLOWER: Final = 1.02
 ENDPOINTS: Final = ("ideal", "streams", {"kind": "baseline", "comm_sms": 6, "comm_memory_bandwidth": "450GB/s"}, None)

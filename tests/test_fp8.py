@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from support.experiments import complaints, study
-from syncline import assumptions, engine, specification
+from syncline.engine import assumptions, specification
+from syncline.engine import runs as engine
 from syncline.strategies import memory, training
 from syncline.strategies.build import Divided
 from syncline.strategies.memory import Memory

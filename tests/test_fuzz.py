@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.experiments import THREE_SYSTEMS
-from syncline import cli, studies
+from syncline.commands import cli
+from syncline.experiment import packaged as studies
 
 FRAGMENTS = st.sampled_from(
     [

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.command import Ended
-from syncline.errors import InputError
-from syncline.schema import graph_file
+from syncline.base.errors import InputError
+from syncline.sections import graph_file
 
 Command = Callable[..., Ended]
 Graph = dict[str, Any]

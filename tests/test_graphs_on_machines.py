@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.command import Ended
-from syncline import rank_order
+from syncline.engine import rank_order
 
 Command = Callable[..., Ended]
 Graph = dict[str, Any]

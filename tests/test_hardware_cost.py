@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS
-from syncline import hardware_cost
-from syncline.hardware_cost import Cost
+from syncline.sections import hardware_cost
+from syncline.sections.hardware_cost import Cost
 
 Command = Callable[..., Ended]
 

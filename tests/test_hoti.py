@@ -9,19 +9,21 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from syncline import completing, engine, studies
-from syncline.endpoints import IdealEndpoint
-from syncline.engine import Result
+from syncline.engine import completing
+from syncline.engine import runs as engine
+from syncline.engine.runs import Result
+from syncline.experiment import packaged as studies
 from syncline.fabric import scale_out_notation
 from syncline.fabric.scale_out import SuperNodes
 from syncline.fabric.topologies import Wired
-from syncline.networks.ethernet import EthernetNetwork
-from syncline.reproduction import hoti, ledger
-from syncline.reproduction.hoti import DLRM, SYSTEMS, Hoti
-from syncline.reproduction.runs import Run, Runs
-from syncline.sweeps import points
-from syncline.sweeps.file import load
-from syncline.topology import Topology
+from syncline.fabric.topology import Topology
+from syncline.sections.endpoints import IdealEndpoint
+from syncline.sections.networks.ethernet import EthernetNetwork
+from syncline.studies.reproduction import hoti, ledger
+from syncline.studies.reproduction.hoti import DLRM, SYSTEMS, Hoti
+from syncline.studies.reproduction.runs import Run, Runs
+from syncline.studies.sweeps import points
+from syncline.studies.sweeps.file import load
 
 GBIT = 10**9 // 8
 QUICK = ("network={backend: analytical}", "collective.chunks=1", "collective.chunks_of={}")
@@ -188,7 +190,7 @@ def test_orders_of_latencies_by_hand() -> None:
 
 
 def test_layers_of_a_recommender_are_apart_by_pass() -> None:
-    from syncline.figures import layers
+    from syncline.studies.figures import layers
 
     settings = (
         "topology=Switch(16, rate=100Gb/s, latency=500ns)",

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 
 import syncline
 from support.experiments import study
-from syncline import _core, completing, demand, engine, in_flight, load, quantities, specification
-from syncline.schema.load import Variant
+from syncline import _core, load
+from syncline.base import quantities
+from syncline.engine import completing, demand, in_flight, specification
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant
 
 FABRIC = "Ring(4, rate={rate}, latency={latency})_Ring(4, rate={rate}, latency={latency})"
 

@@ -14,8 +14,8 @@ import pytest
 
 from support.command import Ended
 from support.experiments import SMALL
-from syncline import inputs
-from syncline.errors import InputError
+from syncline.base import inputs
+from syncline.base.errors import InputError
 
 Command = Callable[..., Ended]
 PATIENCE_S = 60

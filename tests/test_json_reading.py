@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.command import Ended
-from syncline import json_reading
+from syncline.base import json_reading
 
 Command = Callable[..., Ended]
 LONG = "1" + "0" * 4300

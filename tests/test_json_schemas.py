@@ -16,8 +16,9 @@ import pytest
 from support import schemas
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS
-from syncline import document, studies
-from syncline.schema import catalogue
+from syncline.base import document
+from syncline.commands import catalogue
+from syncline.experiment import packaged as studies
 
 Command = Callable[..., Ended]
 

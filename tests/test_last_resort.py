@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from support import schemas
-from syncline.sweeps import pool
+from syncline.studies.sweeps import pool
 
 BROKEN = """\
 import sys

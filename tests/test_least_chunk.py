@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 import syncline
-from syncline import assumptions, completing, demand, engine, rundir
-from syncline.errors import InputError
-from syncline.schema.load import Variant
-from syncline.schema.workloads import CollectiveWorkload
+from syncline.base.errors import InputError
+from syncline.engine import assumptions, completing, demand
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant
+from syncline.results import rundir
+from syncline.sections.workloads import CollectiveWorkload
 
 RING = {"name": "ring", "topology": "Ring(4, rate=100GB/s)", "network": "analytical", "endpoint": "ideal"}
 GRAPH = {

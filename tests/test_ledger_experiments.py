@@ -12,12 +12,13 @@ import pytest
 
 from support import fake_core
 from support.command import Ended
-from syncline import engine, studies
-from syncline.errors import InputError
-from syncline.reproduction import confirm, experiments, fitted, ledger, sources
-from syncline.reproduction.experiments import Experiment
-from syncline.reproduction.runs import Run, Runs
-from syncline.schema.load import load_file
+from syncline.base.errors import InputError
+from syncline.engine import runs as engine
+from syncline.experiment import packaged as studies
+from syncline.experiment.load import load_file
+from syncline.studies.reproduction import confirm, experiments, fitted, ledger, sources
+from syncline.studies.reproduction.experiments import Experiment
+from syncline.studies.reproduction.runs import Run, Runs
 
 Command = Callable[..., Ended]
 

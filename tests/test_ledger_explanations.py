@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.reproduction import explanations, ledger
-from syncline.reproduction.experiments import Cell, Experiment, Table
-from syncline.reproduction.explanations import Explanation
-from syncline.reproduction.ledger import Claim, Finding, Value
+from syncline.studies.reproduction import explanations, ledger
+from syncline.studies.reproduction.experiments import Cell, Experiment, Table
+from syncline.studies.reproduction.explanations import Explanation
+from syncline.studies.reproduction.ledger import Claim, Finding, Value
 
 PAIR = Claim("pair", "tutorial", "", "", [2.0, 5.0], "x", [[2, 3], [4, 6]], "figure")
 ONE = Claim("one", "tutorial", "", "", 2.0, "x", [2, 3], "figure")

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import syncline
 from support.command import Ended
-from syncline.errors import InputError
-from syncline.reproduction import confirm, experiments, explanations, ledger, page, sources
-from syncline.reproduction.explanations import Kind
+from syncline.base.errors import InputError
+from syncline.studies.reproduction import confirm, experiments, explanations, ledger, page, sources
+from syncline.studies.reproduction.explanations import Kind
 
 Command = Callable[..., Ended]
 

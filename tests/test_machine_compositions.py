@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from support.experiments import study
-from syncline import choice, engine
-from syncline.schema.load import Variant
+from syncline.engine import choice
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant
 
 
 def variant(topology: str, collective: str, size: str, algorithm: str, more: str = "") -> Variant:

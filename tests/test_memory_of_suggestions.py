@@ -9,8 +9,9 @@ import pytest
 
 from support import fake_core
 from support.experiments import study
-from syncline import engine, memory
-from syncline.errors import InputError
+from syncline.base import memory
+from syncline.base.errors import InputError
+from syncline.engine import runs as engine
 
 
 def test_a_look_at_an_algorithm_takes_no_more_memory_than_it_may(

@@ -15,8 +15,8 @@ import pytest
 import msccl_rules
 import mscclpp_rules
 from support.command import Ended
-from syncline.collective_names import Name as Kind
-from syncline.schema.algorithms import Algorithm
+from syncline.base.collective_names import Name as Kind
+from syncline.sections.algorithms import Algorithm
 
 Command = Callable[..., Ended]
 Plan = dict[str, Any]

@@ -12,11 +12,12 @@ import pytest
 from support.command import Ended
 from support.experiments import complaints, study
 from support.topologies import dgx1_xml, full, matrix, nvswitch_xml
-from syncline import assumptions, completing, engine
+from syncline.engine import assumptions, completing
+from syncline.engine import runs as engine
 from syncline.fabric.machines import MACHINES
 from syncline.fabric.topologies import Wired
-from syncline.schema.experiment import Experiment
-from syncline.schema.npu import FIGURES
+from syncline.sections.experiment import Experiment
+from syncline.sections.npu import FIGURES
 
 Command = Callable[..., Ended]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from syncline.errors import InputError
-from syncline.ns3 import page, pair, runs
+from lab.ns3 import page, pair, runs
+from syncline.base.errors import InputError
 
 ROWS = runs.rows()
 RECORDED = [row.found for row in runs.rows(runs.RECORD)]

@@ -11,7 +11,7 @@ import pytest
 
 import syncline
 from support.command import Ended
-from syncline.schema import documents
+from syncline.results import documents
 
 Command = Callable[..., Ended]
 
@@ -58,7 +58,7 @@ def test_is_compared_and_explained(version: str, tmp_path: Path, syncline_comman
 
 @pytest.mark.parametrize("version", [folder.name for folder in sorted(SAMPLES.iterdir())])
 def test_its_experiment_is_still_legal(version: str, syncline_command: Command) -> None:
-    """Keys that were renamed since have their old names in `syncline.deprecations`, for as long as is promised."""
+    """Keys that were renamed since have their old names in `syncline.base.deprecations`, for as long as is promised."""
     ended = syncline_command("check", str(SAMPLES / version / "complete" / "experiment.resolved.yaml"))
     assert ended.status == 0, ended.err
 

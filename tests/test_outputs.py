@@ -11,10 +11,10 @@ import pytest
 import syncline
 from support import inputs
 from support.command import Ended
-from syncline import outputs
-from syncline.errors import InputError
-from syncline.report import traces
-from syncline.report.timeline import Slice, Timeline
+from syncline.base import outputs
+from syncline.base.errors import InputError
+from syncline.results import traces
+from syncline.results.timeline import Slice, Timeline
 
 Command = Callable[..., Ended]
 

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from syncline import inputs, parquet
+from syncline.base import inputs
+from syncline.results import parquet
 
 
 @pytest.mark.parametrize("reader", ["ParquetFile", "read_schema"])

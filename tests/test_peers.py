@@ -24,7 +24,7 @@ import pytest
 
 from support import registry
 from support.experiments import study
-from syncline import engine
+from syncline.engine import runs as engine
 
 PUBLISHED = Path(__file__).parents[2] / "shared" / "data" / "astra" / "analytical_results.csv"
 """The same numbers, where they lie beside the repository."""

@@ -12,12 +12,14 @@ import pytest
 from support import plans, registry
 from support.command import Ended
 from support.schedules import RING4, edit_step
-from syncline import assumptions, completing, document, rundir
-from syncline.errors import InputError
-from syncline.schedules import msccl_xml, plan, ring
-from syncline.schema.load import Study, load
-from syncline.schema.merge import parse_override
-from syncline.sweeps import file, points
+from syncline.base import document
+from syncline.base.errors import InputError
+from syncline.engine import assumptions, completing
+from syncline.experiment.load import Study, load
+from syncline.experiment.merge import parse_override
+from syncline.plans import msccl_xml, plan, ring
+from syncline.results import rundir
+from syncline.studies.sweeps import file, points
 
 Command = Callable[..., Ended]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from syncline import progress_display
-from syncline.runner import Standing, Underway
+from syncline.base import progress_display
+from syncline.engine.runner import Standing, Underway
 
 
 class Terminal(io.StringIO):

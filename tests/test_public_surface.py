@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import public_surface
-from syncline.schema import catalogue
+from syncline.commands import catalogue
 
 WHAT_TO_DO = """What is public has changed. If that is intended:
   * a new name: say in CHANGELOG.md what it is;
-  * a name that is gone or has another one: keep the old one for a version (python/syncline/deprecations.py), and say so
-    in CHANGELOG.md; docs/stability.md has the rules;
+  * a name that is gone or has another one: keep the old one for a version
+    (python/syncline/base/deprecations.py), and say so in CHANGELOG.md; docs/stability.md has the rules;
   * a field of a document that is gone, or means something else: raise SCHEMA_VERSION in schema/documents.py, too;
   * then: .venv/bin/python -m tests.public_surface --write"""
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline import quantities
-from syncline.quantities import COMPUTE, FREQUENCY, LARGEST, RATE, SIZE, TIME, Kind, QuantityError
+from syncline.base import quantities
+from syncline.base.quantities import COMPUTE, FREQUENCY, LARGEST, RATE, SIZE, TIME, Kind, QuantityError
 
 READERS: list[tuple[Kind, Callable[[object], int]]] = [
     (SIZE, quantities.size),

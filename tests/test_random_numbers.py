@@ -11,9 +11,9 @@ import pytest
 
 from support.command import Ended
 from support.experiments import complaints, study
-from syncline import engine
-from syncline.choice import settled
-from syncline.networks import NETWORKS, FlowNetwork, PacketNetwork
+from syncline.engine import runs as engine
+from syncline.engine.choice import settled
+from syncline.sections.networks import NETWORKS, FlowNetwork, PacketNetwork
 
 Command = Callable[..., Ended]
 

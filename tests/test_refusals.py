@@ -10,12 +10,13 @@ import pytest
 
 from support import fake_core
 from support.experiments import study
-from syncline import engine, refusals
-from syncline.endpoints import ENDPOINTS
-from syncline.errors import InputError
-from syncline.networks import NETWORKS
-from syncline.schema.experiment import Experiment
-from syncline.schema.section import ModelSection
+from syncline.base.errors import InputError
+from syncline.base.section import ModelSection
+from syncline.engine import refusals
+from syncline.engine import runs as engine
+from syncline.sections.endpoints import ENDPOINTS
+from syncline.sections.experiment import Experiment
+from syncline.sections.networks import NETWORKS
 
 SECTIONS: tuple[type[ModelSection], ...] = (*ENDPOINTS.values(), *NETWORKS.values())
 HEAD = "name: a\nworkload: {collective: all-reduce, size: 1MB}\n"

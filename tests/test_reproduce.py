@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from support import fake_core
 from support.command import Ended
-from syncline import completing, studies
-from syncline.reproduction import ace, ace1, blink, hoti, ledger, sources, training, tutorial
-from syncline.reproduction.runs import Run, Runs, least
-from syncline.sweeps import points
-from syncline.sweeps.file import load
+from syncline.engine import completing
+from syncline.experiment import packaged as studies
+from syncline.studies.reproduction import ace, ace1, blink, hoti, ledger, sources, training, tutorial
+from syncline.studies.reproduction.runs import Run, Runs, least
+from syncline.studies.sweeps import points
+from syncline.studies.sweeps.file import load
 
 Command = Callable[..., Ended]
 

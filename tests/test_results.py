@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import syncline
-from syncline import results
+from syncline.results import entries as results
 
 BUSES = {"kind": "loggp", "latency": "50cycles@700MHz", "overhead": "20cycles@700MHz", "gap": "20cycles@700MHz"}
 ENDPOINTS: dict[str, dict[str, Any]] = {

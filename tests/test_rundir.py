@@ -15,8 +15,9 @@ import syncline
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
 from support.full_disk import largest_file
-from syncline import completing, facts
-from syncline.errors import NotWrittenError
+from syncline.base.errors import NotWrittenError
+from syncline.core import facts
+from syncline.engine import completing
 from syncline.report import html
 
 Command = Callable[..., Ended]

@@ -12,7 +12,8 @@ import pytest
 from support.command import Ended
 from support.experiments import study
 from support.registry import FOLDING, WITH_CONTENTION
-from syncline import assumptions, completing, facts
+from syncline.core import facts
+from syncline.engine import assumptions, completing
 from syncline.fabric.graph import BUFFER
 
 Command = Callable[..., Ended]

@@ -13,11 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.schedules import RING4, edit_algo, edit_step
-from syncline import cli
-from syncline.errors import InputError
-from syncline.schedules import msccl_write, msccl_xml, plan, ring
-from syncline.schedules.plan import Dependency, Plan, Rank, ThreadBlock
-from syncline.schedules.positions import Positions
+from syncline.base.errors import InputError
+from syncline.base.positions import Positions
+from syncline.commands import cli
+from syncline.plans import msccl_write, msccl_xml, plan, ring
+from syncline.plans.plan import Dependency, Plan, Rank, ThreadBlock
 
 MANY = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

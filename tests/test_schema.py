@@ -13,14 +13,16 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from support.experiments import SMALL, THREE_SYSTEMS, study
-from syncline import assumptions, completing, rundir, specification, studies
-from syncline.document import plain, read
-from syncline.endpoints import AceEndpoint, IdealEndpoint
-from syncline.errors import InputError
-from syncline.schema.export import json_schema
-from syncline.schema.load import load_file
-from syncline.searches import file as searches
-from syncline.topology import Topology
+from syncline.base.document import plain, read
+from syncline.base.errors import InputError
+from syncline.engine import assumptions, completing, specification
+from syncline.experiment import packaged as studies
+from syncline.experiment.export import json_schema
+from syncline.experiment.load import load_file
+from syncline.fabric.topology import Topology
+from syncline.results import rundir
+from syncline.sections.endpoints import AceEndpoint, IdealEndpoint
+from syncline.studies.searches import file as searches
 
 MOST_SHOWN: Final = 400
 """Characters of a value that a snapshot has as they are."""

@@ -12,9 +12,9 @@ from syrupy.assertion import SnapshotAssertion
 from support import schemas
 from support.command import Ended
 from support.experiments import SMALL, complaints, study
-from syncline import document
-from syncline.errors import InputError
-from syncline.schema.load import load_file
+from syncline.base import document
+from syncline.base.errors import InputError
+from syncline.experiment.load import load_file
 
 MALFORMED = {
     "nothing": "",

@@ -10,7 +10,8 @@ import pytest
 
 import syncline
 from support.experiments import SMALL_GPT
-from syncline import engine, results
+from syncline.engine import runs as engine
+from syncline.results import entries as results
 
 SIZE = 16 * 3 * 2**20
 """Divides by all numbers of ranks here, so that nothing is padded."""

@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from support.command import Ended
-from syncline import collective_names, document, listing
-from syncline.cli.init import MODELINE, SCHEMA
-from syncline.schema import load
+from syncline.base import collective_names, document
+from syncline.commands import listing
+from syncline.commands.cli.init import MODELINE, SCHEMA
+from syncline.experiment import load
 from syncline.strategies import capacity
 
 Command = Callable[..., Ended]

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.command import Ended
-from syncline import studies
-from syncline.chunking import MB, Trial, best_chunks, miad, steady_from
-from syncline.endpoints import StreamsEndpoint
-from syncline.reproduction.blink import MICRO, SIZES, Blink
-from syncline.reproduction.runs import Run, Runs
-from syncline.schedules import blink
+from syncline.engine.chunking import MB, Trial, best_chunks, miad, steady_from
+from syncline.experiment import packaged as studies
+from syncline.plans import blink
+from syncline.sections.endpoints import StreamsEndpoint
+from syncline.studies.reproduction.blink import MICRO, SIZES, Blink
+from syncline.studies.reproduction.runs import Run, Runs
 
 Command = Callable[..., Ended]
 

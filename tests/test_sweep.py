@@ -16,9 +16,9 @@ from syrupy.assertion import SnapshotAssertion
 from support import fake_core
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS
-from syncline import studies
-from syncline.document import plain, read
-from syncline.sweeps.export import json_schema
+from syncline.base.document import plain, read
+from syncline.experiment import packaged as studies
+from syncline.studies.sweeps.export import json_schema
 
 Command = Callable[..., Ended]
 

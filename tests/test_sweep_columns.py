@@ -12,11 +12,11 @@ import pytest
 from pydantic import BaseModel
 
 from support.experiments import study
-from syncline import quantities
-from syncline.schema.experiment import Experiment
-from syncline.schema.explain import accepted_text
-from syncline.sweeps import measures
-from syncline.sweeps.table import COST, LABELS, UNITS
+from syncline.base import quantities
+from syncline.experiment.explain import accepted_text
+from syncline.sections.experiment import Experiment
+from syncline.studies.sweeps import measures
+from syncline.studies.sweeps.table import COST, LABELS, UNITS
 
 DOCS = Path(__file__).parent.parent / "docs/sweeps.md"
 COLLECTIVE = "name: one\ntopology: {topology}\nworkload: {{collective: {kind}, size: 1MiB}}\n"

@@ -18,10 +18,10 @@ import pytest
 
 from support.command import Ended
 from support.experiments import SMALL, study
-from syncline.errors import InputError
-from syncline.sweeps import pool, progress
-from syncline.sweeps.journal import FORMAT, Entry, Journal, checksum
-from syncline.sweeps.work import WorkerDiedError
+from syncline.base.errors import InputError
+from syncline.studies.sweeps import pool, progress
+from syncline.studies.sweeps.journal import FORMAT, Entry, Journal, checksum
+from syncline.studies.sweeps.work import WorkerDiedError
 
 Command = Callable[..., Ended]
 

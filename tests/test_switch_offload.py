@@ -12,10 +12,13 @@ import pytest
 from support.command import Ended
 from support.experiments import complaints, study
 from support.registry import ON_ANY_FABRIC
-from syncline import assumptions, choice, engine, results, studies
-from syncline.errors import InputError
-from syncline.schema.load import load_file
-from syncline.software import measurements, wire
+from syncline.base.errors import InputError
+from syncline.engine import assumptions, choice
+from syncline.engine import runs as engine
+from syncline.experiment import packaged as studies
+from syncline.experiment.load import load_file
+from syncline.nccl import measurements, wire
+from syncline.results import entries as results
 
 Command = Callable[..., Ended]
 

@@ -18,7 +18,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from syncline.cli import layout
+from syncline.commands.cli import layout
 
 NAME = st.text("abc XYZ019(=,)_-", min_size=1, max_size=64).map(str.strip).filter(bool)
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from support.command import Ended
 from support.inputs import EXAMPLES
-from syncline.cli import layout
+from syncline.commands.cli import layout
 
 Command = Callable[..., Ended]
 

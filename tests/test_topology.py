@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline import topology
-from syncline.topology import BLOCKS, Dimension, Topology, TopologyError
+from syncline.fabric import topology
+from syncline.fabric.topology import BLOCKS, Dimension, Topology, TopologyError
 
 
 def test_parameters_of_a_dimension() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from syncline.software import measurements
-from syncline.training_times import page, points
+from lab.training_times import page, points
+from syncline.nccl import measurements
 
 POINTS = {point.name: point for point in points.points()}
 SHARED = Path(__file__).parents[2] / "shared" / "data" / "training"

@@ -21,7 +21,7 @@ from support.schedules import (
     edit_gpu,
     edit_step,
 )
-from syncline.schedules import msccl_write, plan, ring
+from syncline.plans import msccl_write, plan, ring
 
 Command = Callable[..., Ended]
 EXAMPLE = str(Path(__file__).parents[1] / "examples/plans/ring4.xml")

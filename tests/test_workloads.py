@@ -11,9 +11,10 @@ import pytest
 
 from support.command import Ended
 from support.experiments import study
-from syncline import engine, studies
-from syncline.results import dumps
-from syncline.schema.load import load_file
+from syncline.engine import runs as engine
+from syncline.experiment import packaged as studies
+from syncline.experiment.load import load_file
+from syncline.results.entries import dumps
 
 Command = Callable[..., Ended]
 

@@ -14,32 +14,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from syncline.api.benchmarks import Bench, BenchRow, bench
-    from syncline.api.calibrations import Calibration, calibrate
-    from syncline.api.collectives import Collective, collective
-    from syncline.api.detection import Detection, detect
-    from syncline.api.differences import Difference, diff
-    from syncline.api.drawing import Figure, figure
-    from syncline.api.experiment import Experiment
-    from syncline.api.explanations import Explanation, explain
-    from syncline.api.exporting import Export, export
-    from syncline.api.fitting import Fit, fit
-    from syncline.api.measuring import Measurement, measure
-    from syncline.api.reproducing import Reproduction, reproduce
-    from syncline.api.runs import Run, read
-    from syncline.api.schedules import Verification, verify
-    from syncline.api.searching import Search, search
-    from syncline.api.study import Check, Study, check, load, run
-    from syncline.api.sweeping import Sweep, sweep
-    from syncline.api.systems import System
-    from syncline.api.tables import Table
-    from syncline.api.trace_exports import ExportedTrace, export_trace
-    from syncline.api.trace_imports import ImportedTrace, import_trace
-    from syncline.api.tree_packing import Trees, trees
-    from syncline.api.tree_sweeping import TreesSweep, trees_sweep
-    from syncline.cancelling import Cancellation
-    from syncline.errors import CancelledError, InputError, Problem, SimulationFailedError
-    from syncline.runner import Standing, Underway
+    from syncline.base.errors import CancelledError, InputError, Problem, SimulationFailedError
+    from syncline.commands.api.benchmarks import Bench, BenchRow, bench
+    from syncline.commands.api.calibrations import Calibration, calibrate
+    from syncline.commands.api.collectives import Collective, collective
+    from syncline.commands.api.detection import Detection, detect
+    from syncline.commands.api.differences import Difference, diff
+    from syncline.commands.api.drawing import Figure, figure
+    from syncline.commands.api.explanations import Explanation, explain
+    from syncline.commands.api.exporting import Export, export
+    from syncline.commands.api.fitting import Fit, fit
+    from syncline.commands.api.measuring import Measurement, measure
+    from syncline.commands.api.reproducing import Reproduction, reproduce
+    from syncline.commands.api.runs import Run, read
+    from syncline.commands.api.schedules import Verification, verify
+    from syncline.commands.api.searching import Search, search
+    from syncline.commands.api.study import Check, Study, check, load, run
+    from syncline.commands.api.sweeping import Sweep, sweep
+    from syncline.commands.api.systems import System
+    from syncline.commands.api.tables import Table
+    from syncline.commands.api.trace_exports import ExportedTrace, export_trace
+    from syncline.commands.api.trace_imports import ImportedTrace, import_trace
+    from syncline.commands.api.tree_packing import Trees, trees
+    from syncline.commands.api.tree_sweeping import TreesSweep, trees_sweep
+    from syncline.core.cancelling import Cancellation
+    from syncline.engine.runner import Standing, Underway
+    from syncline.sections.typed import Experiment
 
     __version__: str
 
@@ -102,65 +102,65 @@ __all__ = [
 ]
 
 _MODULES = {
-    "Bench": "api.benchmarks",
-    "BenchRow": "api.benchmarks",
-    "Calibration": "api.calibrations",
-    "Cancellation": "cancelling",
-    "CancelledError": "errors",
-    "Check": "api.study",
-    "Collective": "api.collectives",
-    "Detection": "api.detection",
-    "Difference": "api.differences",
-    "Experiment": "api.experiment",
-    "Explanation": "api.explanations",
-    "Export": "api.exporting",
-    "ExportedTrace": "api.trace_exports",
-    "Figure": "api.drawing",
-    "Fit": "api.fitting",
-    "ImportedTrace": "api.trace_imports",
-    "InputError": "errors",
-    "Measurement": "api.measuring",
-    "Problem": "errors",
-    "Reproduction": "api.reproducing",
-    "Run": "api.runs",
-    "Search": "api.searching",
-    "SimulationFailedError": "errors",
-    "Standing": "runner",
-    "Study": "api.study",
-    "Sweep": "api.sweeping",
-    "System": "api.systems",
-    "Table": "api.tables",
-    "Trees": "api.tree_packing",
-    "TreesSweep": "api.tree_sweeping",
-    "Underway": "runner",
-    "Verification": "api.schedules",
-    "bench": "api.benchmarks",
-    "calibrate": "api.calibrations",
-    "check": "api.study",
-    "collective": "api.collectives",
-    "detect": "api.detection",
-    "diff": "api.differences",
-    "explain": "api.explanations",
-    "export": "api.exporting",
-    "export_trace": "api.trace_exports",
-    "figure": "api.drawing",
-    "fit": "api.fitting",
-    "import_trace": "api.trace_imports",
-    "load": "api.study",
-    "measure": "api.measuring",
-    "read": "api.runs",
-    "reproduce": "api.reproducing",
-    "run": "api.study",
-    "search": "api.searching",
-    "sweep": "api.sweeping",
-    "trees": "api.tree_packing",
-    "trees_sweep": "api.tree_sweeping",
-    "verify": "api.schedules",
+    "Bench": "commands.api.benchmarks",
+    "BenchRow": "commands.api.benchmarks",
+    "Calibration": "commands.api.calibrations",
+    "Cancellation": "core.cancelling",
+    "CancelledError": "base.errors",
+    "Check": "commands.api.study",
+    "Collective": "commands.api.collectives",
+    "Detection": "commands.api.detection",
+    "Difference": "commands.api.differences",
+    "Experiment": "sections.typed",
+    "Explanation": "commands.api.explanations",
+    "Export": "commands.api.exporting",
+    "ExportedTrace": "commands.api.trace_exports",
+    "Figure": "commands.api.drawing",
+    "Fit": "commands.api.fitting",
+    "ImportedTrace": "commands.api.trace_imports",
+    "InputError": "base.errors",
+    "Measurement": "commands.api.measuring",
+    "Problem": "base.errors",
+    "Reproduction": "commands.api.reproducing",
+    "Run": "commands.api.runs",
+    "Search": "commands.api.searching",
+    "SimulationFailedError": "base.errors",
+    "Standing": "engine.runner",
+    "Study": "commands.api.study",
+    "Sweep": "commands.api.sweeping",
+    "System": "commands.api.systems",
+    "Table": "commands.api.tables",
+    "Trees": "commands.api.tree_packing",
+    "TreesSweep": "commands.api.tree_sweeping",
+    "Underway": "engine.runner",
+    "Verification": "commands.api.schedules",
+    "bench": "commands.api.benchmarks",
+    "calibrate": "commands.api.calibrations",
+    "check": "commands.api.study",
+    "collective": "commands.api.collectives",
+    "detect": "commands.api.detection",
+    "diff": "commands.api.differences",
+    "explain": "commands.api.explanations",
+    "export": "commands.api.exporting",
+    "export_trace": "commands.api.trace_exports",
+    "figure": "commands.api.drawing",
+    "fit": "commands.api.fitting",
+    "import_trace": "commands.api.trace_imports",
+    "load": "commands.api.study",
+    "measure": "commands.api.measuring",
+    "read": "commands.api.runs",
+    "reproduce": "commands.api.reproducing",
+    "run": "commands.api.study",
+    "search": "commands.api.searching",
+    "sweep": "commands.api.sweeping",
+    "trees": "commands.api.tree_packing",
+    "trees_sweep": "commands.api.tree_sweeping",
+    "verify": "commands.api.schedules",
 }
 """The module of each public name; none of them is the name of a module of the package."""
 
 _RENAMED: dict[str, tuple[str, str]] = {}
-"""Old names, with the new one and the version in which the old one no longer works (`syncline.deprecations`)."""
+"""Old names, with the new one and the version in which the old one no longer works (`syncline.base.deprecations`)."""
 
 
 def __getattr__(name: str) -> Any:
@@ -181,7 +181,7 @@ def __getattr__(name: str) -> Any:
 
             return _core.version()
     if name in _RENAMED:
-        from syncline.deprecations import Renamed, warn
+        from syncline.base.deprecations import Renamed, warn
 
         renamed = Renamed(*_RENAMED[name])
         warn("the name", f"syncline.{name}", renamed)

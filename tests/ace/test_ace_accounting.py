@@ -12,8 +12,8 @@ from support.ace_model import PS, Engine, Ideal, Run
 from support.ace_runs import BASELINES, ENGINES, IDEALS, paper, result, runs
 from support.experiments import study
 from support.registry import ENDPOINTS, FORWARDING, ON_ANY_FABRIC
-from syncline import engine
-from syncline.engine import Result
+from syncline.engine import runs as engine
+from syncline.engine.runs import Result
 
 SETTINGS = settings(max_examples=40, deadline=None, database=None)
 ANY = runs(ENGINES | BASELINES | IDEALS)

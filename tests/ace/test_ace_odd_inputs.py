@@ -15,8 +15,8 @@ from support.ace_model import Baseline, Engine, Ideal, Ring, Run
 from support.ace_runs import GB, NS, result
 from support.command import Ended
 from support.registry import ON_ANY_FABRIC
-from syncline import quantities
-from syncline.schema.algorithms import Algorithm
+from syncline.base import quantities
+from syncline.sections.algorithms import Algorithm
 
 Command = Callable[..., Ended]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import syncline
-from syncline.api.experiment import AceEndpoint
+from syncline.sections.typed import AceEndpoint
 
 experiment = syncline.Experiment(
     "mine",

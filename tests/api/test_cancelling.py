@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 
 import syncline
-from syncline import cancelling, engine, runner
-from syncline.api import study as studies
+from syncline.commands.api import study as studies
+from syncline.core import cancelling
+from syncline.engine import runner
+from syncline.engine import runs as engine
 
 LONG: dict[str, Any] = {
     "name": "long",
@@ -133,7 +135,7 @@ class TestCancelled:
             syncline.explain(SHORT, cancel=cancel)
 
     def test_a_fit_of_constants(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from syncline.software import calibration, model
+        from syncline.nccl import calibration, model
 
         cancel, times = syncline.Cancellation(), list[float]()
 

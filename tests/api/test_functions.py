@@ -20,7 +20,7 @@ from support.command import Ended
 from support.experiments import SMALL_GPT
 from support.results import apart_from_cost, shows_itself
 from support.topologies import CLOUD_XML
-from syncline.software import measurements
+from syncline.nccl import measurements
 
 Command = Callable[..., Ended]
 

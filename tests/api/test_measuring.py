@@ -14,8 +14,7 @@ import syncline
 from support.command import Ended
 from support.fake_torch import torch
 from support.results import apart_from_cost, shows_itself
-from syncline.measurements import shapes
-from syncline.schema import kernel_table
+from syncline.sections import kernel_table, shapes
 
 Command = Callable[..., Ended]
 

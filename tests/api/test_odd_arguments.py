@@ -15,7 +15,7 @@ import syncline
 from support.experiments import SMALL_GPT
 from support.results import apart_from_cost
 from support.topologies import CLOUD_XML
-from syncline.software import measurements
+from syncline.nccl import measurements
 
 EXPERIMENT: Final[dict[str, Any]] = {
     "name": "tiny",

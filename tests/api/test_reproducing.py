@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 import syncline
-from syncline import engine
-from syncline.engine import Result
-from syncline.schema.load import Variant
+from syncline.engine import runs as engine
+from syncline.engine.runs import Result
+from syncline.experiment.load import Variant
 
 LONG = "hoti-fig16-iteration"
 QUICK = "tutorial-torus-volume"

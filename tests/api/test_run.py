@@ -17,9 +17,9 @@ from pydantic import ConfigDict, TypeAdapter
 import syncline
 from support.command import Ended
 from support.experiments import SMALL, THREE_SYSTEMS
-from syncline import memory
-from syncline.api import systems
-from syncline.api.systems import System
+from syncline.base import memory
+from syncline.commands.api import systems
+from syncline.commands.api.systems import System
 
 Command = Callable[..., Ended]
 
@@ -126,7 +126,7 @@ class TestFields:
             typed(system)
 
     def test_every_field_of_the_documents_schema_is_one(self) -> None:
-        from syncline.schema import documents
+        from syncline.results import documents
 
         assert documents.Run.model_fields.keys() - {f.name for f in fields(System)} == set()
 

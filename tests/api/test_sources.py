@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import syncline
-from syncline import document
-from syncline.schema import typed
+from lab.reference import typed
+from syncline.base import document
 
 SMALL: dict[str, Any] = {"topology": "Ring(4)", "workload": {"collective": "all-reduce", "size": "64KiB"}}
 
@@ -183,7 +183,7 @@ def test_whatever_is_given_is_legal_or_refused(fake_engine: ModuleType, given: d
 
 class TestTypes:
     def test_are_those_of_the_schema(self) -> None:
-        """`python -m syncline.schema.typed` prints the module as it is, once it is laid out."""
+        """`python -m lab.reference.typed` prints the module as it is, once it is laid out."""
         laid_out = subprocess.run(
             [sys.executable, "-m", "ruff", "format", "--stdin-filename", "experiment.py", "-"],
             input=typed.module(),
@@ -225,7 +225,7 @@ class TestTypes:
 def test_importing_is_cheap() -> None:
     """The names are there, and none of what they need is imported before one is asked for."""
     script = (
-        "import sys, syncline; heavy = {'pydantic', 'pyarrow', 'yaml', 'numpy', 'typer', 'syncline.engine'};"
+        "import sys, syncline; heavy = {'pydantic', 'pyarrow', 'yaml', 'numpy', 'typer', 'syncline.engine.runs'};"
         "assert not heavy & set(sys.modules), heavy & set(sys.modules);"
         "assert all(getattr(syncline, name) for name in syncline.__all__); assert dir(syncline) == syncline.__all__"
     )

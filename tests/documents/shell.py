@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 from unittest import mock
 
-from syncline import cli
+from syncline.commands import cli
 
 COLUMNS: Final = 80
 SETTINGS: Final = {"COLUMNS": str(COLUMNS), "LINES": "50", "NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 import yaml
 from mkdocs.exceptions import PluginError
-from website import notebooks
 
-from syncline import reference
+from lab import reference
+from website import notebooks
 
 from .page import GENERATED, ROOT
 

@@ -22,7 +22,7 @@ from support.topologies import (
     matrix,
     nvswitch_xml,
 )
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.fabric import detected, files, sysfs
 from syncline.fabric.detected import Places, detect
 from syncline.fabric.graph import PCIE, Graph

@@ -9,7 +9,7 @@ import pytest
 from syncline.fabric import gpu_products
 from syncline.fabric.gpus import BY_WIDTH, GPUS, WIDTHS, Precision
 from syncline.fabric.machines import MACHINES
-from syncline.schema.npu import GpuName
+from syncline.sections.npu import GpuName
 
 PFLOPS = 1e15
 SPARSE = 2

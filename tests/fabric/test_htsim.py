@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.fabric import files
 from syncline.fabric.graph import Graph
 

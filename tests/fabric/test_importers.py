@@ -13,7 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 
 import syncline
 from support.topologies import CLOUD_XML, PLAIN, dgx1_matrix, dgx1_xml, full, matrix, nvswitch_xml
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.fabric import files, notation
 from syncline.fabric.graph import C2C, NVLINK, NVSWITCH, PCIE, Graph
 

@@ -13,12 +13,11 @@ from hypothesis import strategies as st
 from syrupy.assertion import SnapshotAssertion
 
 from support.topologies import CLOUD_XML, dgx1_matrix, dgx1_xml, nvswitch_xml
-from syncline import topology
-from syncline.fabric import files, notation, picture, product
+from syncline.fabric import files, notation, picture, product, topology
 from syncline.fabric.graph import Graph
 from syncline.fabric.machines import MACHINES
 from syncline.fabric.shapes import spread, widths
-from syncline.topology import BLOCKS, Topology
+from syncline.fabric.topology import BLOCKS, Topology
 
 SVG = "{http://www.w3.org/2000/svg}"
 CLUSTERS = (

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.command import Ended
-from syncline import quantities
+from syncline.base import quantities
 from syncline.fabric import picture, scale_out_notation, topologies
 from syncline.fabric.graph import BUFFER, Graph
 from syncline.fabric.scale_out import MOST_LINKS
 from syncline.fabric.topologies import Wired
-from syncline.topology import TopologyError
+from syncline.fabric.topology import TopologyError
 
 Command = Callable[..., Ended]
 

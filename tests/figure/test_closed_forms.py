@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from syncline.errors import InputError
-from syncline.figures import closed_form, draw, values
-from syncline.figures.file import Panel, load
-from syncline.reproduction import ace1
-from syncline.reproduction.runs import Runs
-from syncline.studies import find_figure
-from syncline.sweeps.table import Table
+from syncline.base.errors import InputError
+from syncline.experiment.packaged import find_figure
+from syncline.report.figures import draw
+from syncline.studies.figures import closed_form, values
+from syncline.studies.figures.file import Panel, load
+from syncline.studies.reproduction import ace1
+from syncline.studies.reproduction.runs import Runs
+from syncline.studies.sweeps.table import Table
 
 FORM = """
 name: mine

@@ -8,10 +8,11 @@ import pytest
 
 from support.browser import Page
 from support.figures import build, panels
-from syncline.figures import closed_form, draw, values
-from syncline.figures import page as pages
-from syncline.figures.file import Figure, Panel, load
-from syncline.studies import find_figure
+from syncline.experiment.packaged import find_figure
+from syncline.report.figures import draw
+from syncline.report.figures import page as pages
+from syncline.studies.figures import closed_form, values
+from syncline.studies.figures.file import Figure, Panel, load
 
 WIDTHS = [1280, 390]
 TEXTS = "return [...document.querySelectorAll('.figure svg text')].map((t) => t.textContent)"

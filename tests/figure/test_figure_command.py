@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.command import Ended
-from syncline.sweeps.journal import Journal
+from syncline.studies.sweeps.journal import Journal
 
 EXPERIMENT = """
 name: tiny

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from syncline import studies
-from syncline.errors import InputError
-from syncline.figures.file import Panel, load
+from syncline.base.errors import InputError
+from syncline.experiment import packaged as studies
+from syncline.studies.figures.file import Panel, load
 
 GOOD = """
 name: mine

@@ -14,11 +14,12 @@ from matplotlib.text import Text
 
 from support.colours import contrast
 from support.figures import file_of, panels, space
-from syncline.figures import draw, values
-from syncline.figures.file import PAPER, Panel
-from syncline.figures.layout import CELL
+from syncline.report.figures import draw
+from syncline.report.figures.layout import CELL
 from syncline.report.sweep import scale_of
-from syncline.sweeps import table
+from syncline.studies.figures import values
+from syncline.studies.figures.file import PAPER, Panel
+from syncline.studies.sweeps import table
 
 KINDS = ("lines", "bars", "stacked", "heat", "scatter")
 

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.fail("nothing is simulated for a figure that is wrong")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("syncline.sweeps.run.simulate", refuse)
+    monkeypatch.setattr("syncline.studies.sweeps.run.simulate", refuse)
     (tmp_path / "small.yaml").write_text(EXPERIMENT)
     (tmp_path / "s.sweep.yaml").write_text(SWEEP)
     return tmp_path

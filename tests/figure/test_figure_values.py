@@ -12,12 +12,13 @@ import pytest
 from matplotlib.text import Text
 
 from support.figures import MIB, file_of, rows, shown, space
-from syncline.cli import tables
-from syncline.errors import InputError
-from syncline.figures import directions, draw, values
-from syncline.figures.file import FigureFile, Panel
-from syncline.figures.values import Shown
-from syncline.sweeps import table
+from syncline.base.errors import InputError
+from syncline.commands.cli import tables
+from syncline.report.figures import draw
+from syncline.studies.figures import directions, values
+from syncline.studies.figures.file import FigureFile, Panel
+from syncline.studies.figures.values import Shown
+from syncline.studies.sweeps import table
 
 
 def _shown(tmp_path: Path, panel: str) -> Shown:

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from support.experiments import THREE_SYSTEMS, study
-from syncline import engine
-from syncline.errors import InputError
-from syncline.figures import draw, layers, runs
-from syncline.figures.file import FigureFile, Layers, load
+from syncline.base.errors import InputError
+from syncline.engine import runs as engine
+from syncline.report.figures import draw
+from syncline.studies.figures import layers, runs
+from syncline.studies.figures.file import FigureFile, Layers, load
 
 FIGURE = """
 name: mine

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from support.command import Ended
-from syncline import demand, studies
-from syncline.schema.experiment import Experiment
-from syncline.treegen import planned
+from syncline.engine import demand, planned
+from syncline.experiment import packaged as studies
+from syncline.sections.experiment import Experiment
 
 ROOT = Path(studies.__file__).parent
 FIGURES = sorted(str(path.relative_to(ROOT)).removesuffix(".figure.yaml") for path in ROOT.rglob("*.figure.yaml"))

@@ -407,7 +407,7 @@ def build(folder: Path) -> Corpus:
     import io
     import os
 
-    from syncline import cli
+    from syncline.commands import cli
 
     (folder / "inputs").mkdir(parents=True)
     for name, text in FILES.items():

@@ -27,7 +27,7 @@ HOSTILE: Final = (0, 1, 17, 64, 256, 1000, 4096, 65536, 4194304, 67108864, 2**31
 @cache
 def schema() -> dict[str, Any]:
     """The JSON Schema of experiments."""
-    from syncline.schema import export
+    from syncline.experiment import export
 
     return export.json_schema()
 
@@ -175,8 +175,8 @@ def _text(chance: Random, node: dict[str, Any], field: str) -> str:
 @cache
 def accepted() -> dict[str, str]:
     """What the fields of an experiment accept in words, by their names."""
-    from syncline.schema.explain import accepted_text
-    from syncline.schema.section import Section
+    from syncline.base.section import Section
+    from syncline.experiment.explain import accepted_text
 
     found: dict[str, str] = {}
     models = list(Section.__subclasses__())
@@ -189,8 +189,8 @@ def accepted() -> dict[str, str]:
 @cache
 def quantities_of() -> dict[str, tuple[str, ...]]:
     """Values of quantities, by what their fields accept."""
-    from syncline import quantities
-    from syncline.networks.packet import BUFFER_ACCEPTED
+    from syncline.base import quantities
+    from syncline.sections.networks.packet import BUFFER_ACCEPTED
 
     return {
         quantities.SIZE.accepted: SIZES,
@@ -211,8 +211,8 @@ RARE: Final = frozenset({"slow_links", "calibration", "gpus", "topology", "name"
 @cache
 def sections() -> dict[str, str]:
     """The sections that describe a kind of endpoint or network, by its name."""
-    from syncline.endpoints import ENDPOINTS
-    from syncline.networks import NETWORKS
+    from syncline.sections.endpoints import ENDPOINTS
+    from syncline.sections.networks import NETWORKS
 
     return {name: section.__name__ for name, section in (*ENDPOINTS.items(), *NETWORKS.items())}
 
@@ -228,8 +228,8 @@ def _further(chance: Random, name: str, part: dict[str, Any], found: Any) -> Any
 
 def experiment(chance: Random, *, hostile: bool = False) -> dict[str, Any]:
     """An experiment as a mapping."""
-    from syncline import profiles
-    from syncline.networks import NETWORKS
+    from syncline.sections import profiles
+    from syncline.sections.networks import NETWORKS
 
     properties = schema()["properties"]
     found: dict[str, Any] = {"name": "fuzz", "topology": topology(chance, hostile=hostile)}

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from random import Random
 
-from syncline import studies
+from syncline.experiment import packaged as studies
 
 from . import mutation
 from .case import Case, Corpus, generator

@@ -40,7 +40,7 @@ def known() -> dict[str, tuple[list[Any], bool]]:
     """The commands with their parameters, and whether they belong to a group."""
     import typer
 
-    from syncline import cli
+    from syncline.commands import cli
 
     root: Any = typer.main.get_command(cli.app)
     found: dict[str, tuple[list[Any], bool]] = {}

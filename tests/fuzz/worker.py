@@ -157,7 +157,7 @@ def _work(connection: Connection) -> None:
     try:
         from typer import main
 
-        from syncline import cli
+        from syncline.commands import cli
 
         # The command line is the same for every case: that it is read from signatures takes more than most commands.
         main.get_command = cache(main.get_command)
@@ -218,10 +218,12 @@ def _run(command: Callable[[list[str]], int], arguments: list[str], out: int, er
 
 def _refuse_long_simulations() -> None:
     """Has the engine refuse what its estimate says takes long, and `auto` do with shorter trials."""
-    from syncline import _core, engine, estimate, trials
-    from syncline.engine import Prepared, Result
-    from syncline.errors import SimulationFailedError
-    from syncline.schema.load import Variant
+    from syncline import _core
+    from syncline.base.errors import SimulationFailedError
+    from syncline.engine import estimate, trials
+    from syncline.engine import runs as engine
+    from syncline.engine.runs import Prepared, Result
+    from syncline.experiment.load import Variant
 
     run = engine.run
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from support.perfetto_traces import read
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.importers import overlay
-from syncline.report import perfetto
-from syncline.report.timeline import Slice, Timeline, check_nesting, order
+from syncline.results import perfetto
+from syncline.results.timeline import Slice, Timeline, check_nesting, order
 
 
 def event(category: str, name: str, start: float, dur: float, tid: int = 7, **args: Any) -> dict[str, Any]:

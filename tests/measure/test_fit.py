@@ -13,7 +13,7 @@ import yaml
 from syncline.fabric.gpus import GPUS
 from syncline.measurements import fit
 from syncline.measurements.fit import Constants
-from syncline.schema import compute, kernel_table
+from syncline.sections import compute, kernel_table
 
 H200 = Path(compute.__file__).parents[1] / "measurements/tables/nvidia-h200.csv"
 

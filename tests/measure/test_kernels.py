@@ -16,9 +16,9 @@ import pytest
 
 from support.fake_torch import torch
 from syncline.measurements import grid, kernels, operations
-from syncline.measurements.shapes import COLUMNS, KINDS, Kernel, ShapesError, dumps, legal, loads
 from syncline.measurements.timing import REPETITIONS, Clock
-from syncline.schema import kernel_table
+from syncline.sections import kernel_table
+from syncline.sections.shapes import COLUMNS, KINDS, Kernel, ShapesError, dumps, legal, loads
 
 SIZES: dict[str, Any] = {"m": 8, "k": 4, "n": 12}
 

@@ -12,8 +12,8 @@ import pytest
 
 from support.command import Ended
 from syncline.measurements import kernels, operations
-from syncline.measurements.shapes import KINDS, Kernel
-from syncline.schema import kernel_table
+from syncline.sections import kernel_table
+from syncline.sections.shapes import KINDS, Kernel
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("default")]  # warnings of PyTorch are its own
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.models import demands, expressions, file
 from syncline.models.evaluate import ParameterError, evaluate
 from syncline.models.expressions import ExpressionError

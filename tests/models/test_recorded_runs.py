@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from syncline import _core, completing
-from syncline.schema import load
+from syncline import _core
+from syncline.engine import completing
+from syncline.experiment import load
 
 EXPERIMENT = """\
 name: recorded

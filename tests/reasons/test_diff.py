@@ -13,9 +13,9 @@ import pytest
 import syncline
 from support.command import Ended
 from support.pages import check_page
-from syncline.errors import InputError
-from syncline.reasons import waterfall
-from syncline.schema import catalogue
+from syncline.base.errors import InputError
+from syncline.commands import catalogue
+from syncline.studies.reasons import waterfall
 
 Command = Callable[..., Ended]
 

@@ -14,11 +14,13 @@ import pytest
 import syncline
 from support.command import Ended
 from support.pages import check_page
-from syncline import choice, rundir, runner, topology
-from syncline.api import explaining, reruns
-from syncline.errors import InputError
-from syncline.reasons import changes, limits, said
-from syncline.schema import catalogue
+from syncline.base.errors import InputError
+from syncline.commands import catalogue
+from syncline.commands.api import explaining, reruns
+from syncline.engine import choice, runner
+from syncline.fabric import topology
+from syncline.results import rundir
+from syncline.studies.reasons import changes, limits, said
 
 Command = Callable[..., Ended]
 
@@ -322,7 +324,7 @@ def test_accounting_is_kept_where_no_relief_is_better() -> None:
 
 
 def test_machines_and_networks_of_switches_are_changed_by_their_parameters() -> None:
-    from syncline.schema.load import Study
+    from syncline.experiment.load import Study
 
     def labels(topology: str, algorithm: str = "ring") -> dict[str, str]:
         experiment: Study = syncline.load(
@@ -363,8 +365,8 @@ def syncline_topology(text: str) -> tuple[topology.Dimension, ...]:
 
 
 def test_tables_of_older_versions_may_lack_columns() -> None:
-    from syncline.reasons import entries
     from syncline.report import html
+    from syncline.studies.reasons import entries
 
     run = syncline.run(
         {

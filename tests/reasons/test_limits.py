@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from syncline import explain
-from syncline.api.explanations import Explanation, SystemExplanation
-from syncline.reasons import changes, limits
+from syncline.commands.api.explanations import Explanation, SystemExplanation
+from syncline.studies.reasons import changes, limits
 
 ALL_REDUCE: Final = {"collective": "all-reduce", "size": "1MiB"}
 RING: Final = {"algorithm": "ring"}

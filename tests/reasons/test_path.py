@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import syncline
-from syncline.reasons import usage
-from syncline.reasons.answer import LATENCY, Part, by_resource
-from syncline.reasons.path import Span, Timeline
-from syncline.reasons.seen import Seen
-from syncline.reasons.usage import Usage
+from syncline.studies.reasons import usage
+from syncline.studies.reasons.answer import LATENCY, Part, by_resource
+from syncline.studies.reasons.path import Span, Timeline
+from syncline.studies.reasons.seen import Seen
+from syncline.studies.reasons.usage import Usage
 
 Row = tuple[str, str, int, int]
 

@@ -10,7 +10,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from syncline import runner
+from syncline.engine import runner
 
 from . import every
 from .record import Record, sample

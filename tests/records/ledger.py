@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from syncline.reproduction import confirm, experiments, explanations, page, sources
-from syncline.reproduction import ledger as claims
-from syncline.reproduction.experiments import Experiment
-from syncline.reproduction.kept import Kept
-from syncline.reproduction.ledger import Claim
-from syncline.reproduction.measures import Tasks
-from syncline.reproduction.runs import Run, Runs, estimated
+from syncline.studies.reproduction import confirm, experiments, explanations, page, sources
+from syncline.studies.reproduction import ledger as claims
+from syncline.studies.reproduction.experiments import Experiment
+from syncline.studies.reproduction.kept import Kept
+from syncline.studies.reproduction.ledger import Claim
+from syncline.studies.reproduction.measures import Tasks
+from syncline.studies.reproduction.runs import Run, Runs, estimated
 
 from .record import Record
 

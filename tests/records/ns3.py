@@ -1,4 +1,4 @@
-"""Runs of ns-3, as the Ethernet backend has them: `python/syncline/ns3/record.csv`."""
+"""Runs of ns-3, as the Ethernet backend has them: `lab/ns3/record.csv`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import asdict
 from functools import partial
 from math import isclose
 
-from syncline import engine, estimate
-from syncline.ns3 import runs
-from syncline.ns3.runs import Found, Row
+from lab.ns3 import runs
+from lab.ns3.runs import Found, Row
+from syncline.engine import estimate
+from syncline.engine import runs as engine
 
 from .record import Record
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from syncline.ns3 import runs
-from syncline.reproduction import experiments
-from syncline.training_times import page as training_page
+from lab.ns3 import runs
+from lab.training_times import page as training_page
+from syncline.studies.reproduction import experiments
 
 from . import __main__ as program
 from . import every as every_record

@@ -1,4 +1,4 @@
-"""Measured iterations, as they are simulated: `record.csv` and `changes.csv` of `python/syncline/training_times`."""
+"""Measured iterations, as they are simulated: `record.csv` and `changes.csv` of `lab/training_times`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from functools import partial
 from math import isclose
 
+from lab.training_times import page, points
+from lab.training_times.points import Constants, Point
 from syncline.strategies import training
-from syncline.training_times import page, points
-from syncline.training_times.points import Constants, Point
 
 from .record import Record
 

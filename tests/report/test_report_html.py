@@ -18,11 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.pages import charts_of, check_page
-from syncline import facts
-from syncline.report import charts, charts_heat, declared, html, packed, units
+from syncline.core import facts
+from syncline.report import charts, charts_heat, declared, html, packed
 from syncline.report.headline import headline
 from syncline.report.series import merge, merged_count, windows
 from syncline.report.study import read
+from syncline.results import units
 
 COMMAND = "syncline run study.yaml --seed 1"
 ATTACK = "<script>alert('layer')</script>"

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from support.perfetto_traces import Read, read
-from syncline.report import perfetto, timeline, traces
+from syncline.results import perfetto, timeline, traces
 
 
 def of_chrome(content: bytes) -> dict[str, Any]:

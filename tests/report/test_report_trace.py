@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.report import timeline, traces
+from syncline.results import timeline, traces
 
 Span = tuple[int, int, str]
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline import quantities, text_units
-from syncline.quantities import Kind
-from syncline.report import units
+from syncline.base import quantities, text_units
+from syncline.base.quantities import Kind
+from syncline.results import units
 
 COUNTS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 

@@ -13,9 +13,9 @@ from support.command import Ended
 from syncline.fabric import notation
 from syncline.fabric.graph import Graph, Link, Node, checked
 from syncline.report import html
+from syncline.report.trees import page as trees_page
+from syncline.studies.trees import document as documents
 from syncline.treegen import choice, question
-from syncline.treegen import document as documents
-from syncline.treegen import page as trees_page
 
 Command = Callable[..., Ended]
 SHOWN = "return [...document.querySelectorAll('.trees-wire')].filter((w) => w.getClientRects().length).length"

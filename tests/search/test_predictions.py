@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
-from syncline import engine
+from syncline.engine import runs as engine
 from syncline.fabric import topologies
+from syncline.fabric.topology import Topology
 from syncline.models import times
 from syncline.models.demands import Kernel
-from syncline.schema.parallel import Parallel
-from syncline.searches import file, predict, space
-from syncline.searches.file import Search
-from syncline.searches.predict import Predicted, Predictor
-from syncline.searches.rates import Rates
-from syncline.searches.space import Candidate
+from syncline.sections.parallel import Parallel
 from syncline.strategies import schedules
 from syncline.strategies.mesh import Mesh
-from syncline.topology import Topology
+from syncline.studies.searches import file, predict, space
+from syncline.studies.searches.file import Search
+from syncline.studies.searches.predict import Predicted, Predictor
+from syncline.studies.searches.rates import Rates
+from syncline.studies.searches.space import Candidate
 
 TINY = "{layers: 4, hidden: 64, heads: 4, vocabulary: 256, positions: 32}"
 EXPERIMENT = """\

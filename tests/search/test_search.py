@@ -20,16 +20,16 @@ import pytest
 import yaml
 
 from support.command import Ended
-from syncline import engine
-from syncline.errors import InputError, SimulationFailedError
-from syncline.schema.load import Variant
-from syncline.schema.merge import parse_override
-from syncline.schema.parallel import USUAL_ORDER
-from syncline.searches import file, run, space
-from syncline.searches.predict import Predicted
-from syncline.sweeps import pool, remote
-from syncline.sweeps.journal import Entry
-from syncline.sweeps.work import WorkerDiedError
+from syncline.base.errors import InputError, SimulationFailedError
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant
+from syncline.experiment.merge import parse_override
+from syncline.sections.parallel import USUAL_ORDER
+from syncline.studies.searches import file, run, space
+from syncline.studies.searches.predict import Predicted
+from syncline.studies.sweeps import pool, remote
+from syncline.studies.sweeps.journal import Entry
+from syncline.studies.sweeps.work import WorkerDiedError
 
 Command = Callable[..., Ended]
 
@@ -297,7 +297,7 @@ def _children(parent: int) -> list[int]:
             command = (path.parent / "cmdline").read_bytes()
         except OSError:
             continue
-        if int(fields[1]) == parent and b"syncline.sweeps.worker" in command:
+        if int(fields[1]) == parent and b"syncline.studies.sweeps.worker" in command:
             found.append(int(path.parent.name))
     return found
 

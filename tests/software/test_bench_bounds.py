@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncline import engine
-from syncline.document import read
+from syncline.base.document import read
+from syncline.engine import runs as engine
+from syncline.experiment.load import load
 from syncline.fabric.machines import MACHINES
-from syncline.schema.load import load
-from syncline.software import model, wire
-from syncline.software.platform import NAMES, Platform, platform
+from syncline.nccl import model, wire
+from syncline.nccl.platform import NAMES, Platform, platform
 
 KINDS = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all", "gather", "scatter")
 SIZES = (8, 2**16, 2**20, 2**26, 2**30, 2**34)

@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from support.command import Ended
-from syncline.software import printing, wire
+from syncline.nccl import printing, wire
 
 Command = Callable[..., Ended]
 

@@ -10,7 +10,7 @@ import pytest
 from syrupy.assertion import SnapshotAssertion
 
 from support.command import Ended
-from syncline.software import constants, measurements
+from syncline.nccl import constants, measurements
 
 Command = Callable[..., Ended]
 

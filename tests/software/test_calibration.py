@@ -7,13 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from syncline.errors import InputError
-from syncline.software import calibration, constants, measurements, systems, validation
-from syncline.software.calibration import Given, Residual, Run
-from syncline.software.constants import START
-from syncline.software.model import Model
-from syncline.software.platform import platform
-from syncline.software.solver import minimise, soften
+from lab import validation
+from syncline.base.errors import InputError
+from syncline.nccl import calibration, constants, measurements, systems
+from syncline.nccl.calibration import Given, Residual, Run
+from syncline.nccl.constants import START
+from syncline.nccl.model import Model
+from syncline.nccl.platform import platform
+from syncline.nccl.solver import minimise, soften
 
 FOUR = ("a100-8-oci", "h100-8-nvls", "v100-8-dgx1", "h100-16-ring")
 VALIDATION = Path(__file__).parents[2] / "docs" / "validation.md"
@@ -219,7 +220,7 @@ class TestSolver:
 
 
 def test_the_document_is_that_of_the_tables() -> None:
-    """The rows of the four tables, recomputed; `python -m syncline.software.validation` writes the whole."""
+    """The rows of the four tables, recomputed; `python -m lab.validation` writes the whole."""
     text = VALIDATION.read_text(encoding="utf-8")
     for name in FOUR:
         row = next(line for line in text.splitlines() if line.startswith(f"| {name} |"))

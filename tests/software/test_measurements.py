@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.errors import InputError
-from syncline.software import measurements
+from syncline.base.errors import InputError
+from syncline.nccl import measurements
 
 LOG = """\
 some banner of the job

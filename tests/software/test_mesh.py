@@ -8,8 +8,8 @@ from itertools import permutations
 import pytest
 
 from syncline.fabric.machines import MACHINES
-from syncline.software import mesh
-from syncline.software.platform import platform
+from syncline.nccl import mesh
+from syncline.nccl.platform import platform
 
 GIB = 2**30
 V100, P100 = MACHINES["dgx1v"], MACHINES["dgx1p"]

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import syncline
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.fabric import allocation, notation
 from syncline.fabric.machines import MACHINES
-from syncline.software import constants, measurements, model, printing, systems, tuning, wire
-from syncline.software.platform import NAMES, Platform, gpu_of, platform
+from syncline.nccl import constants, measurements, model, printing, systems, tuning, wire
+from syncline.nccl.platform import NAMES, Platform, gpu_of, platform
 
 MIB = 2**20
 GIB = 2**30

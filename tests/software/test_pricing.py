@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 import syncline
 from support.command import Ended
-from syncline.software import pricing, wire
-from syncline.software.platform import NAMES
+from syncline.engine import pricing
+from syncline.nccl import wire
+from syncline.nccl.platform import NAMES
 
 MIB = 2**20
 KINDS = tuple(kind for kind in wire.KINDS if kind != "sendrecv")

@@ -8,13 +8,13 @@ from dataclasses import replace
 
 import pytest
 
-from syncline.errors import InputError
-from syncline.software import calibration, constants, selection, systems
-from syncline.software.calibration import Errors, Run
-from syncline.software.constants import Software
-from syncline.software.measured import Line, Measured, Part
-from syncline.software.model import Model
-from syncline.software.platform import platform
+from syncline.base.errors import InputError
+from syncline.nccl import calibration, constants, selection, systems
+from syncline.nccl.calibration import Errors, Run
+from syncline.nccl.constants import Software
+from syncline.nccl.measured import Line, Measured, Part
+from syncline.nccl.model import Model
+from syncline.nccl.platform import platform
 
 MIB, GIB = 2**20, 2**30
 LARGE = tuple(2**k for k in range(20, 34))

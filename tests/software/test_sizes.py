@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.errors import InputError
-from syncline.software import sizes
+from syncline.base.errors import InputError
+from syncline.nccl import sizes
 
 KIB = 1024
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.software import model, tuning, wire
-from syncline.software.platform import platform
+from syncline.nccl import model, tuning, wire
+from syncline.nccl.platform import platform
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline import bounds
-from syncline.software import wire
+from syncline.engine import bounds
+from syncline.nccl import wire
 
 
 class TestRing:

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from support.registry import WITHOUT_PACKETS
-from syncline import _core, engine, topology
-from syncline.fabric import allocation, notation
-from syncline.software import wire
-from syncline.software.platform import Platform, platform
+from syncline import _core
+from syncline.engine import runs as engine
+from syncline.fabric import allocation, notation, topology
+from syncline.nccl import wire
+from syncline.nccl.platform import Platform, platform
 
 SIZE = 4 * 2**30
 SWITCHED = ("dgx2", "dgx-a100", "dgx-h100")

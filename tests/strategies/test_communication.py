@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from support import divided
 from support.divided import ELEMENT, SHAPE, exchanged, of_one_class, total
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies import build
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh

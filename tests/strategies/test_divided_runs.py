@@ -12,9 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.command import Ended
-from syncline import document, engine, specification
-from syncline.errors import InputError
-from syncline.schema.load import Variant, load
+from syncline.base import document
+from syncline.base.errors import InputError
+from syncline.engine import runs as engine
+from syncline.engine import specification
+from syncline.experiment.load import Variant, load
 from syncline.strategies import training
 
 Command = Callable[..., Ended]

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from syncline import comparison, document, engine, results
-from syncline.schema.load import Variant, load
+from syncline.base import document
+from syncline.engine import comparison
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant, load
+from syncline.results import entries as results
 
 H, WORDS, NPUS = 1024, 1024, 4
 RATE = 50e9

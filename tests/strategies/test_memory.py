@@ -8,7 +8,7 @@ import pytest
 
 from support import divided
 from support.divided import ELEMENT, SHAPE
-from syncline.schema.parallel import Optimiser
+from syncline.sections.parallel import Optimiser
 from syncline.strategies import memory, updates
 
 L, H, A, S = SHAPE["layers"], SHAPE["hidden"], SHAPE["heads"], SHAPE["tokens"]

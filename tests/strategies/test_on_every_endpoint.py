@@ -14,8 +14,8 @@ import pytest
 import syncline
 from support import registry
 from support.trainings import STRATEGIES
-from syncline import endpoints
-from syncline.errors import InputError
+from syncline.base.errors import InputError
+from syncline.sections import endpoints
 
 FABRICS: Final = {"torus": "Ring(4)_Ring(2)", "switch": "Switch(8)", "machine": "dgx-a100"}
 OTHER_FABRICS: Final = (

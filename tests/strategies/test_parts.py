@@ -9,7 +9,7 @@ import pytest
 
 import syncline
 from support.experiments import SMALL_GPT, complaints, study
-from syncline import engine
+from syncline.engine import runs as engine
 from syncline.strategies import training
 
 TEXT = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support import divided
-from syncline.schema.parallel import Schedule
+from syncline.sections.parallel import Schedule
 from syncline.strategies import build, schedules
 
 STAGES, MICROS, CHUNKS = 4, 8, 2

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from syncline import document, engine, estimate
-from syncline.schema.load import Variant, load
+from syncline.base import document
+from syncline.engine import estimate
+from syncline.engine import runs as engine
+from syncline.experiment.load import Variant, load
 
 SMALL = "{layers: 2, hidden: 64, heads: 8, vocabulary: 256, positions: 32}"
 EXPERIMENT = (

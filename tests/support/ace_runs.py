@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.ace_model import Baseline, Endpoint, Engine, Ideal, Ring, Run
 from support.experiments import study
-from syncline import engine
+from syncline.engine import runs as engine
 
 GB = 10**9
 NS = 1000

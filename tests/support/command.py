@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from unittest import mock
 
-from syncline import cli, progress_display
+from syncline.base import progress_display
+from syncline.commands import cli
 
 
 @dataclass(frozen=True)

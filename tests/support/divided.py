@@ -9,10 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import _core, completing, document
+from syncline import _core
+from syncline.base import document
+from syncline.engine import completing
+from syncline.experiment.load import load
 from syncline.models.model import Layer, Model, Operator
-from syncline.schema.load import load
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs

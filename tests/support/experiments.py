@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import document
-from syncline.errors import InputError
-from syncline.schema.load import Study, load
-from syncline.schema.merge import parse_override
+from syncline.base import document
+from syncline.base.errors import InputError
+from syncline.experiment.load import Study, load
+from syncline.experiment.merge import parse_override
 
 SMALL_GPT: Final[dict[str, Any]] = {
     "name": "gpt",

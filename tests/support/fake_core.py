@@ -14,7 +14,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from syncline import _core, binding
+from syncline import _core
+from syncline.core import binding
 
 
 class SpecError(ValueError):

@@ -6,11 +6,12 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from syncline.figures import draw, page, values
-from syncline.figures.file import Figure, FigureFile, Panel, load
-from syncline.figures.values import Shown
-from syncline.sweeps import table
-from syncline.sweeps.table import Table
+from syncline.report.figures import draw, page
+from syncline.studies.figures import values
+from syncline.studies.figures.file import Figure, FigureFile, Panel, load
+from syncline.studies.figures.values import Shown
+from syncline.studies.sweeps import table
+from syncline.studies.sweeps.table import Table
 
 MIB = 1024**2
 EXTRA = {

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from support.experiments import SMALL
 from support.topologies import dgx1_xml
-from syncline import cli
+from syncline.commands import cli
 
 SHORT = SMALL.replace("resnet50", "resnet18") + "training: {iterations: 1}\nnetwork: analytical\n"
 DIVIDED = "name: gpt\ntopology: dgx-a100\nworkload: {model: gpt2, global_batch: 16, parameters: {vocabulary: 50304}}\n"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, Literal, get_args, get_origin
 
-from syncline import endpoints, networks, profiles
+from syncline.sections import endpoints, networks, profiles
 
 _PRICED: Final = frozenset(name for name, section in endpoints.ENDPOINTS.items() if section.is_priced)
 """Those whose times are a machine's: they need one by name (tests/software/test_pricing.py)."""

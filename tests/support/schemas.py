@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema
 
-from syncline.schema import catalogue
+from syncline.commands import catalogue
 
 BY_COMMAND = {command: name for name, (command, _) in catalogue.DOCUMENTS.items()}
 """The schema of what each command prints."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, get_args, get_origin
 
-from syncline.schema.parallel import GridAxis, Parallel
-from syncline.schema.section import Section
-from syncline.schema.workloads import Training
+from syncline.base.section import Section
+from syncline.sections.parallel import GridAxis, Parallel
+from syncline.sections.workloads import Training
 
 NPUS: Final = 8
 

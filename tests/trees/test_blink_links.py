@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from syncline.fabric import files, notation
-from syncline.reproduction import blink_links
-from syncline.reproduction.blink_links import GIGABITS, Links, alike, two_servers
-from syncline.reproduction.runs import Runs
+from syncline.studies.reproduction import blink_links
+from syncline.studies.reproduction.blink_links import GIGABITS, Links, alike, two_servers
+from syncline.studies.reproduction.runs import Runs
 from syncline.treegen import packing, question, servers
 
 

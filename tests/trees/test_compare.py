@@ -11,7 +11,7 @@ import pytest
 
 from support.command import Ended
 from syncline.fabric import notation
-from syncline.treegen import theory
+from syncline.studies.trees import theory
 
 Command = Callable[..., Ended]
 

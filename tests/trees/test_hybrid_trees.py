@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from support.command import Ended
-from syncline.endpoints.streams import PEER_ACCESS_PS
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.fabric import notation
 from syncline.fabric.graph import Graph
-from syncline.schedules import plan_form
+from syncline.plans import plan_form
+from syncline.sections.endpoints.streams import PEER_ACCESS_PS
 from syncline.treegen import choice, hybrid, packing, plan, question
 from syncline.treegen.hybrid import Hybrid
 

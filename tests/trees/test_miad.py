@@ -11,11 +11,13 @@ import pytest
 
 from support.command import Ended
 from support.experiments import study
-from syncline import assumptions, choice, engine, results
-from syncline.chunking import MB
-from syncline.errors import InputError
-from syncline.schema.load import Variant
-from syncline.sweeps import measures
+from syncline.base.errors import InputError
+from syncline.engine import assumptions, choice
+from syncline.engine import runs as engine
+from syncline.engine.chunking import MB
+from syncline.experiment.load import Variant
+from syncline.results import entries as results
+from syncline.studies.sweeps import measures
 
 Command = Callable[..., Ended]
 

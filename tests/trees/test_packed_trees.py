@@ -12,10 +12,11 @@ import pytest
 
 from support.command import Ended
 from support.experiments import study
-from syncline import choice, completing, engine
-from syncline.chunking import MB, miad
-from syncline.errors import InputError
-from syncline.treegen import hybrid, planned, servers
+from syncline.base.errors import InputError
+from syncline.engine import choice, completing, planned
+from syncline.engine import runs as engine
+from syncline.engine.chunking import MB, miad
+from syncline.treegen import hybrid, servers
 
 Command = Callable[..., Ended]
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from support.command import Ended
-from syncline.endpoints import streams
 from syncline.fabric import notation
+from syncline.sections.endpoints import streams
 from syncline.treegen import choice, packing, question
 
 Command = Callable[..., Ended]

@@ -13,10 +13,10 @@ from random import Random
 import pytest
 
 from support.command import Ended
-from syncline.errors import InputError
+from syncline.base.errors import InputError
 from syncline.fabric import files, notation
-from syncline.reproduction.blink_links import two_servers
-from syncline.schedules import plan_form
+from syncline.plans import plan_form
+from syncline.studies.reproduction.blink_links import two_servers
 from syncline.treegen import loads, packing, question, servers
 from syncline.treegen.packing import Collective
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from support.command import Ended
-from syncline.treegen import sweep_table
+from syncline.studies.trees import sweep_table
 
 Command = Callable[..., Ended]
 
@@ -229,7 +229,7 @@ def test_the_page_of_what_is_partial(tmp_path: Path, syncline_command: Command) 
     rows[0] |= {"status": "failed", "error": "<b>out of memory</b>"}
     about = {"machine": "dgx1v", "collective": "broadcast", "links": "nvlink", "size_bytes": 1, "backend": None}
     table = sweep_table.Table(rows, {**about, "endpoint": None}, 9)
-    from syncline.treegen import sweep_figure, sweep_page
+    from syncline.report.trees import sweep_figure, sweep_page
 
     document = {"failed": table.failed, "warnings": [], "assumptions": []}
     text = sweep_page.build(table, document, sweep_figure.svg(table), "syncline trees")

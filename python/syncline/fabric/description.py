@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, Final
 
-from syncline import quantities
+from syncline.base import quantities
 from syncline.fabric.allocation import NVLINK_CLASSES, canonical, nvlink_components
 from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import BUFFER, NODE_KINDS, NVLINK, NVSWITCH, PCIE, Graph, unreachable

@@ -18,7 +18,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from syncline.errors import InputError, Problem, command_line
+from syncline.base.errors import InputError, Problem, command_line
 from syncline.fabric import allocation, files, matrix, nccl, nvidia_smi, sysfs
 from syncline.fabric.allocation import AllocationError
 from syncline.fabric.graph import NVLINK, NVSWITCH, Graph

@@ -17,21 +17,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, TypeVar
 
-from syncline import document, quantities, topology
-from syncline.document import Mapping, Scalar, Sequence
-from syncline.errors import InputError, Problem, did_you_mean, one_of
-from syncline.fabric.graph import (
-    NODE_KINDS,
-    NVLINK,
-    Graph,
-    GraphError,
-    Link,
-    Node,
-    NodeKind,
-    both_ways,
-    checked,
-)
-from syncline.quantities import QuantityError
+from syncline.base import document, quantities
+from syncline.base.document import Mapping, Scalar, Sequence
+from syncline.base.errors import InputError, Problem, did_you_mean, one_of
+from syncline.base.quantities import QuantityError
+from syncline.fabric import topology
+from syncline.fabric.graph import NODE_KINDS, NVLINK, Graph, GraphError, Link, Node, NodeKind, both_ways, checked
 
 KEYS: Final = ("name", "npus", "nodes", "defaults", "links", "directed")
 NODE_KEYS: Final = ("name", "kind")

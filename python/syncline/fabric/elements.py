@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.parsers import expat
 
-from syncline import xml_errors
-from syncline.errors import InputError, Problem, shown
+from syncline.base import xml_errors
+from syncline.base.errors import InputError, Problem, shown
 
 MAX_BYTES: Final = 8 * 2**20
 MAX_DEPTH: Final = 64

@@ -6,8 +6,8 @@ import codecs
 from pathlib import Path
 from typing import Final
 
-from syncline import document, inputs, json_reading
-from syncline.errors import InputError, Problem
+from syncline.base import document, inputs, json_reading
+from syncline.base.errors import InputError, Problem
 from syncline.fabric import edges, elements, htsim, matrix, nccl
 from syncline.fabric.gpu_products import Stated
 from syncline.fabric.graph import Graph

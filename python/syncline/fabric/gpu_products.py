@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from syncline import quantities
+from syncline.base import quantities
 from syncline.fabric import hardware
 from syncline.fabric.gpus import GPUS, Gpu
 from syncline.fabric.hardware import OTHER_SOCKET, QPI, UPI_2, XGMI, Socket

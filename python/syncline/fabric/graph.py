@@ -20,9 +20,9 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
-from syncline.description import Described
+from syncline.base.quantities import LARGEST
+from syncline.engine.description import Described
 from syncline.fabric.gpu_products import Hardware
-from syncline.quantities import LARGEST
 
 NodeKind: TypeAlias = Literal["npu", "switch", "nic", "cpu"]
 

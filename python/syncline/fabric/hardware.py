@@ -27,7 +27,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from syncline import quantities
+from syncline.base import quantities
 
 GB: Final = 10**9
 NS: Final = 10**3

@@ -32,7 +32,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from syncline.errors import InputError, Problem, did_you_mean, one_of, shown
+from syncline.base.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.fabric.graph import BY_DESTINATION, Graph, GraphError, Link, Node, checked
 from syncline.fabric.scale_out import AGGREGATION, CORE, HOST, MOST_LINKS, UPLINK
 

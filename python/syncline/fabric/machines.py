@@ -35,7 +35,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from syncline import quantities
+from syncline.base import quantities
 from syncline.fabric import hardware
 from syncline.fabric.gpu_products import Hardware
 from syncline.fabric.gpus import GPUS, Gpu

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
-from syncline import quantities
-from syncline.errors import InputError, Problem, shown
+from syncline.base import quantities
+from syncline.base.errors import InputError, Problem, shown
 from syncline.fabric import gpu_products, hardware, nvidia_smi
 from syncline.fabric.gpu_products import MOST_NVLINKS, PRODUCTS, SXM, Hardware, Pcie, Product, Stated
 from syncline.fabric.graph import NVLINK, NVSWITCH, PCIE, Graph, GraphError, Link, Node, NodeKind, both_ways, checked

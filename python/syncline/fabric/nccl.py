@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Final
 
-from syncline import quantities
-from syncline.errors import InputError, Problem
+from syncline.base import quantities
+from syncline.base.errors import InputError, Problem
 from syncline.fabric import elements, gpu_products, hardware
 from syncline.fabric.elements import Element
 from syncline.fabric.gpu_products import NVIDIA, PRODUCTS, Hardware, Pcie, Product, Stated

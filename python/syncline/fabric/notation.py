@@ -10,11 +10,11 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Final, TypeVar
 
-from syncline import quantities
-from syncline.errors import did_you_mean, one_of
+from syncline.base import quantities
+from syncline.base.errors import did_you_mean, one_of
+from syncline.base.quantities import QuantityError
 from syncline.fabric import hardware
 from syncline.fabric.machines import MACHINES, MAX_HOSTS, MAX_NICS_PER_GPU, NICS, Cluster, Machine, Nics
-from syncline.quantities import QuantityError
 
 PARAMETERS: Final = (
     *("nodes", "nics", "nic_rate", "latency", "oversubscription", "efficiency"),

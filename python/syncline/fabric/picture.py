@@ -10,7 +10,7 @@ from syncline.fabric.allocation import canonical
 from syncline.fabric.graph import Graph
 from syncline.fabric.shapes import Drawing
 from syncline.fabric.svg import render
-from syncline.topology import NAMES, Topology
+from syncline.fabric.topology import NAMES, Topology
 
 MOST_NODES: Final = 160
 """Up to so many nodes of a fabric without machines are drawn one by one."""

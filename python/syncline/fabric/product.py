@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from syncline.fabric.graph import Graph, Link, Node, both_ways, checked
-from syncline.topology import Dimension, Topology
+from syncline.fabric.topology import Dimension, Topology
 
 MAX_NPUS: Final = 4096
 

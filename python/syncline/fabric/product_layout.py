@@ -10,7 +10,7 @@ from typing import Final
 from syncline.fabric import circle_layout, description
 from syncline.fabric.product import class_name
 from syncline.fabric.shapes import Box, Drawing, Frame, Point, Wire, curve, straight, widths
-from syncline.topology import NAMES, Dimension, Topology
+from syncline.fabric.topology import NAMES, Dimension, Topology
 
 SLOT: Final = 72.0
 WIDTH, HEIGHT = 46.0, 28.0

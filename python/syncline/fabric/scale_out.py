@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import ClassVar, Final
 
-from syncline import quantities
+from syncline.base import quantities
 from syncline.fabric.graph import BY_DESTINATION, Graph, Link, Node, Routing, both_ways, checked
 
 SCALE_UP: Final = "scale-up"

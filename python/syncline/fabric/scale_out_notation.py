@@ -9,12 +9,12 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from syncline import quantities, topology
-from syncline.errors import did_you_mean, one_of
-from syncline.fabric import notation
+from syncline.base import quantities
+from syncline.base.errors import did_you_mean, one_of
+from syncline.base.quantities import QuantityError
+from syncline.fabric import notation, topology
 from syncline.fabric.scale_out import MOST_LINKS, Buffer, FatTree, LeafSpine, ScaleOut, SuperNodes
-from syncline.quantities import QuantityError
-from syncline.topology import TopologyError
+from syncline.fabric.topology import TopologyError
 
 GB: Final = 10**9
 SCALE_OUT_RATE: Final = 12_500_000_000

@@ -10,7 +10,7 @@ from syncline.fabric import description
 from syncline.fabric.graph import NODE_KINDS, Graph, Node, NodeKind, Routing
 from syncline.fabric.product import class_name
 from syncline.fabric.shapes import Box, Drawing, Frame, Point, Text, Wire, curve, straight
-from syncline.topology import Dimension, Topology
+from syncline.fabric.topology import Dimension, Topology
 
 CARD_WIDTH, CARD_HEIGHT = 230.0, 290.0
 STEP: Final = 268.0

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import quoteattr
 
-from syncline import inputs
-from syncline.errors import InputError
+from syncline.base import inputs
+from syncline.base.errors import InputError
 
 GPU_CLASSES: Final = ("0x0300", "0x0302")
 NVIDIA: Final = "0x10de"

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
-from syncline import topology
-from syncline.errors import did_you_mean
-from syncline.fabric import allocation, notation, scale_out_notation
+from syncline.base.errors import did_you_mean
+from syncline.fabric import allocation, notation, scale_out_notation, topology
 from syncline.fabric import groups as grouping
 from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import Graph, Routing
 from syncline.fabric.groups import Members
 from syncline.fabric.machines import MACHINES
-from syncline.topology import Topology, TopologyError
+from syncline.fabric.topology import Topology, TopologyError
 
 STRINGS_ACCEPTED: Final = f"{topology.ACCEPTED}; a network of switches ({scale_out_notation.ACCEPTED})"
 ACCEPTED: Final = f"{STRINGS_ACCEPTED}; a machine ({notation.ACCEPTED}); a mapping with dims, or with file"

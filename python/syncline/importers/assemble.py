@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from syncline.errors import InputError, Problem, one_of
+from syncline.base.errors import InputError, Problem, one_of
 from syncline.importers.traces import (
     WORLD,
     Barrier,
@@ -173,7 +173,7 @@ def _known_groups(
 
 def groups_of(family: Mapping[str, Any]) -> list[tuple[int, ...]]:
     """The communicators of a family of a graph file whose members are lists or a grid."""
-    from syncline.schema.numbers import numbers
+    from syncline.fabric.numbers import numbers
 
     members = family["members"]
     if members.get("groups") is not None:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import document, inputs
-from syncline.errors import UNKNOWN_KEY, InputError, Problem, command_line, did_you_mean, one_of, shown
+from syncline.base import document, inputs
+from syncline.base.errors import UNKNOWN_KEY, InputError, Problem, command_line, did_you_mean, one_of, shown
 from syncline.importers import astra_system, chakra, groups_file, output, ranks
 from syncline.importers.json_text import Text, load
 from syncline.importers.output import Asked, Difference, Imported
-from syncline.schema.workloads import TextFile
+from syncline.sections.workloads import TextFile
 
 MOST_FILES: Final = 20_000
 MOST_DEPTH: Final = 6

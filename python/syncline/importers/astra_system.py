@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from syncline.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
+from syncline.base.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.importers.json_text import Text
 from syncline.importers.output import Difference
 

@@ -22,8 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from syncline import inputs, json_reading
-from syncline.errors import MOST_LISTED, InputError, Problem, shown
+from syncline.base import inputs, json_reading
+from syncline.base.errors import MOST_LISTED, InputError, Problem, shown
 from syncline.importers import chakra_format, groups_file, output, ranks
 from syncline.importers.assemble import Assembled, assemble
 from syncline.importers.chakra_format import COLLECTIVES, NODE_TYPES
@@ -401,8 +401,8 @@ def _check_families(families: Any, npus: int, file: str) -> None:
     """Refuses families that no graph file of so many NPUs may have."""
     from pydantic import TypeAdapter, ValidationError
 
-    from syncline.schema.graph_file import Family
-    from syncline.schema.numbers import numbers
+    from syncline.fabric.numbers import numbers
+    from syncline.sections.graph_file import Family
 
     try:
         TypeAdapter(dict[str, Family]).validate_python(families)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, Final
 
-from syncline.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem
 from syncline.importers.packed import inflated
 
 MAX_BYTES: Final = 512 * 1024 * 1024

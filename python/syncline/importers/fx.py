@@ -23,8 +23,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import inputs
-from syncline.errors import InputError, command_line, one_of, shown
+from syncline.base import inputs
+from syncline.base.errors import InputError, command_line, one_of, shown
 from syncline.importers import output
 from syncline.importers.json_text import Text, load
 from syncline.importers.output import Asked, Imported

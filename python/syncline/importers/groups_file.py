@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import inputs
-from syncline.errors import InputError, Problem, shown
+from syncline.base import inputs
+from syncline.base.errors import InputError, Problem, shown
 from syncline.importers.json_text import Text, load
 
 MAX_BYTES: Final = 64 * 1024 * 1024

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from syncline import json_reading
-from syncline.document import decode
-from syncline.errors import InputError, Problem
-from syncline.schedules.positions import Positions
+from syncline.base import json_reading
+from syncline.base.document import decode
+from syncline.base.errors import InputError, Problem
+from syncline.base.positions import Positions
 
 
 @dataclass(slots=True)

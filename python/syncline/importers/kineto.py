@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from syncline import inputs
-from syncline.errors import InputError, Problem, shown
+from syncline.base import inputs
+from syncline.base.errors import InputError, Problem, shown
+from syncline.base.text_units import percent
 from syncline.importers import chakra, kineto_format, kineto_rank, kineto_steps, output, ranks
 from syncline.importers.assemble import assemble
 from syncline.importers.kineto_communication import Notes
@@ -23,7 +24,6 @@ from syncline.importers.kineto_format import ON_DEVICE, Profile
 from syncline.importers.kineto_steps import Step, Window
 from syncline.importers.output import Asked, Imported
 from syncline.importers.traces import Barrier, Collective, Item, Message, Trace, Work
-from syncline.text_units import percent
 
 SUFFIXES: Final = (".json", ".json.gz", ".pt.trace.json", ".pt.trace.json.gz")
 CLOCKS: Final = "every rank begins with its first event: clocks are not compared"

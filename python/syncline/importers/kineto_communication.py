@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from syncline.errors import InputError, Problem, shown
+from syncline.base.errors import InputError, Problem, shown
 from syncline.importers import kineto_format
 from syncline.importers.kineto_format import MOST_RANKS, PARAMS, Event, Profile
 from syncline.importers.traces import WORLD, Barrier, Collective, Message, Time, Work

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from syncline.errors import InputError, Problem, shown
+from syncline.base.errors import InputError, Problem, shown
 from syncline.importers.json_text import load
 from syncline.importers.packed import inflated
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from syncline.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem
 from syncline.importers import kineto_format
 from syncline.importers.kineto_communication import Communication, Notes
 from syncline.importers.kineto_format import ON_DEVICE, RUNTIME, WAITS, Event, Profile

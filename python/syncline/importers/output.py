@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-from syncline.document import scalar
-from syncline.errors import InputError, Problem, command_line
+from syncline.base.document import scalar
+from syncline.base.errors import InputError, Problem, command_line
 from syncline.importers.traces import Trace
 
 GRAPH, EXPERIMENT, DIFFERENCES = "graph.json", "experiment.yaml", "differences.md"
@@ -172,8 +172,9 @@ def places(out: Path | None, name: str) -> Places:
 
 def save(imported: Imported, out: Path | None) -> dict[str, str]:
     """Writes the files, checks that the experiment is legal, and returns their names. Raises [`InputError`]."""
-    from syncline import folders, outputs
-    from syncline.schema import graph_file, load
+    from syncline.base import folders, outputs
+    from syncline.experiment import load
+    from syncline.sections import graph_file
 
     to = places(out, imported.name)
     contents: dict[str, bytes] = dict(imported.files)
@@ -208,7 +209,7 @@ def save(imported: Imported, out: Path | None) -> dict[str, str]:
 def topology_size(text: str, label: str = "--topology") -> tuple[int, list[int]]:
     """The NPUs of a topology, and its dimensions where it is a product. Raises [`InputError`]."""
     from syncline.fabric import topologies
-    from syncline.topology import Topology, TopologyError
+    from syncline.fabric.topology import Topology, TopologyError
 
     try:
         parsed = topologies.parse(text)

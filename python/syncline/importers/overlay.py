@@ -17,11 +17,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import inputs
-from syncline.errors import InputError, Problem
+from syncline.base import inputs
+from syncline.base.errors import InputError, Problem
 from syncline.importers import kineto, kineto_communication, kineto_format, ranks
 from syncline.importers.kineto_format import ON_DEVICE, ON_HOST, RUNTIME, STEP, Event, Profile
-from syncline.report.timeline import Process, Slice, Timeline, order
+from syncline.results.timeline import Process, Slice, Timeline, order
 
 MEASURED: Final = 1 << 24
 """The process of rank 0; NPUs have smaller numbers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from syncline.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem
 
 _MAGIC = b"\x1f\x8b"
 _GZIP = 31

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from syncline.errors import InputError, Problem, command_line, shown
+from syncline.base.errors import InputError, Problem, command_line, shown
 
 MOST_NPUS: Final = 65_536
 MOST_LISTED: Final = 5

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import document, inputs
-from syncline.document import Origin
-from syncline.errors import InputError, Problem
+from syncline.base import document, inputs
+from syncline.base.document import Origin
+from syncline.base.errors import InputError, Problem
 from syncline.importers.output import Imported, Like
 
 _OF_THE_WORKLOAD: Final = (

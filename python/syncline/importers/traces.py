@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from syncline.errors import Problem, shown
+from syncline.base.errors import Problem, shown
 
 WORLD: Final = "all"
 """The communicator of all NPUs."""

@@ -17,15 +17,15 @@ from random import Random
 from statistics import median
 from typing import Any, Final
 
-from syncline import inputs
-from syncline.errors import InputError, command_line, did_you_mean, one_of
+from syncline.base import inputs
+from syncline.base.errors import InputError, command_line, did_you_mean, one_of
 from syncline.fabric.gpus import GPUS, WIDTHS, Gpu
-from syncline.measurements.shapes import Kernel
 from syncline.models import times
 from syncline.models.demands import Gemm
 from syncline.models.demands import Kernel as Demand
-from syncline.schema import compute, kernel_table
-from syncline.schema.kernel_table import Row
+from syncline.sections import compute, kernel_table
+from syncline.sections.kernel_table import Row
+from syncline.sections.shapes import Kernel
 
 POINTS: Final = (
     (8192, 8192, 8192), (2048, 2048, 2048), (4096, 1024, 4096), (1024, 4096, 1024), (8192, 8192, 64), (8192, 64, 8192),

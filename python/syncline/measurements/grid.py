@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Final
 
-from syncline.measurements.shapes import FORWARD, Kernel
+from syncline.sections.shapes import FORWARD, Kernel
 
 POWERS: Final = tuple(2**i for i in range(6, 14))
 """64 to 8192."""

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import outputs
+from syncline.base import outputs
 from syncline.measurements import grid
 from syncline.measurements.operations import UnsupportedError
-from syncline.measurements.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
 from syncline.measurements.timing import Clock
+from syncline.sections.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
 
 DEVICES: Final = ("auto", "cpu", "cuda")
 MISSING: Final = "PyTorch is not installed: measurements need it (see pytorch.org, 'Get Started')"

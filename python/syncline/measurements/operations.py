@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from syncline.measurements.shapes import FORWARD, Kernel
+from syncline.sections.shapes import FORWARD, Kernel
 
 Tensors = tuple[Any, ...]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
 
-from syncline.measurements.shapes import BACKWARD, FORWARD, IMAGES, KINDS, Kernel
 from syncline.models.model import Model, Operator
+from syncline.sections.shapes import BACKWARD, FORWARD, IMAGES, KINDS, Kernel
 
 Sizes = Mapping[str, int]
 

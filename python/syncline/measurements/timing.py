@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from syncline.measurements.operations import Operation, Tensors, UnsupportedError, operation
-from syncline.measurements.shapes import Kernel, Measured
+from syncline.sections.shapes import Kernel, Measured
 
 MOST_SETS: Final = 64
 MOST_CALLS: Final = 512

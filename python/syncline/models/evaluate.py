@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from syncline import facts
-from syncline.document import Origin
-from syncline.errors import InputError, did_you_mean, one_of
+from syncline.base.document import Origin
+from syncline.base.errors import InputError, did_you_mean, one_of
+from syncline.core import facts
 from syncline.models import counts, demands
 from syncline.models.expressions import Expression, ExpressionError
 from syncline.models.form import GroupForm, LayerForm, ModelFile, Name, Number, OperatorForm, Repeat

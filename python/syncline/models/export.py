@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from syncline import facts
+from syncline.core import facts
 from syncline.models import expressions
 from syncline.models.file import BETWEEN, LABEL_ACCEPTED, packaged
 from syncline.models.model import AXES

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from syncline.errors import did_you_mean, one_of
+from syncline.base.errors import did_you_mean, one_of
 
 ACCEPTED: Final = (
     "a whole number, or an expression of whole numbers and names: + - * / // % **, comparisons, and, or, not, "

@@ -13,9 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import Final, TypeVar
 
-from syncline import document, facts
-from syncline.document import Mapping, Node, Origin, Scalar, Sequence
-from syncline.errors import UNKNOWN_KEY, InputError, Problem, command_line, did_you_mean, one_of
+from syncline.base import document
+from syncline.base.document import Mapping, Node, Origin, Scalar, Sequence
+from syncline.base.errors import UNKNOWN_KEY, InputError, Problem, command_line, did_you_mean, one_of
+from syncline.core import facts
 from syncline.models import expressions
 from syncline.models.expressions import Expression, ExpressionError
 from syncline.models.form import GroupForm, LayerForm, ModelFile, Name, Number, OperatorForm, Repeat

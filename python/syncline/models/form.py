@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from syncline.document import Origin
+from syncline.base.document import Origin
 from syncline.models.expressions import Expression
 from syncline.models.model import Axis
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from syncline import binding
+from syncline.core import binding
 from syncline.models.demands import Kernel
 
 Basis = Literal["model", "measured", "interpolated", "outside"]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .escape import chart_text, short
-from .series import Windows, compact, dimension_columns, mean, windows
-from .study import Study, Variant
-from .units import Scale, byte_scale, percent, ratio, significant, time_scale
+from syncline.report.escape import chart_text, short
+from syncline.report.series import Windows, compact, dimension_columns, mean, windows
+from syncline.report.study import Study, Variant
+from syncline.results.units import Scale, byte_scale, percent, ratio, significant, time_scale
 
 Figure = dict[str, Any]
 

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from .charts import (
-    Figure,
-    axis_name,
-    layout_key,
-    named_axis,
-    point_limit,
-    stacked_panels,
-    step_line,
-)
-from .escape import chart_text
-from .series import windows
-from .study import Variant
-from .units import binary_scale, number, percent, ratio, significant, time_scale
+from syncline.report.charts import Figure, axis_name, layout_key, named_axis, point_limit, stacked_panels, step_line
+from syncline.report.escape import chart_text
+from syncline.report.series import windows
+from syncline.report.study import Variant
+from syncline.results.units import binary_scale, number, percent, ratio, significant, time_scale
 
 SERIES = ("ace_active", "sram_bytes", "fsm_busy")
 

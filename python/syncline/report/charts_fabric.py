@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .charts import Figure
-from .charts_heat import BUSY, QUANTITIES, colour_bar, queues_of, said, top
-from .escape import chart_text
-from .study import Variant
-from .units import PS_PER_S, number, significant
+from syncline.report.charts import Figure
+from syncline.report.charts_heat import BUSY, QUANTITIES, colour_bar, queues_of, said, top
+from syncline.report.escape import chart_text
+from syncline.report.study import Variant
+from syncline.results.units import PS_PER_S, number, significant
 
 MOST_NODES: Final = 160
 MOST_LINKS: Final = 1500

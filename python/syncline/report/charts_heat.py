@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from .charts import Figure, named_axis
-from .escape import chart_text
-from .series import compact, merged_count
-from .study import Study, Table, Variant
-from .units import PS_PER_S, number, significant
+from syncline.report.charts import Figure, named_axis
+from syncline.report.escape import chart_text
+from syncline.report.series import compact, merged_count
+from syncline.report.study import Study, Table, Variant
+from syncline.results.units import PS_PER_S, number, significant
 
 MAX_HEAT_COLUMNS: Final = 512
 BUSY: Final = "busy"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .charts import Figure, Mark, axis_name, layout_key, point_limit, stacked_panels, step_line
-from .escape import chart_text, short
-from .series import Windows, merged_count
-from .study import Study, Variant, seconds
-from .units import binary_scale, number, significant, time_scale
+from syncline.report.charts import Figure, Mark, axis_name, layout_key, point_limit, stacked_panels, step_line
+from syncline.report.escape import chart_text, short
+from syncline.report.series import Windows, merged_count
+from syncline.report.study import Study, Variant, seconds
+from syncline.results.units import binary_scale, number, significant, time_scale
 
 CONGESTION, COMPLETIONS, SLOWDOWNS = "congestion", "completions", "slowdowns"
 EVENTS = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from .charts import Figure, axis_name, layout_key, point_limit, stacked_panels
-from .escape import chart_text
-from .study import Study, Variant, seconds
-from .units import Scale, binary_scale, rate_scale, significant, time_scale
+from syncline.report.charts import Figure, axis_name, layout_key, point_limit, stacked_panels
+from syncline.report.escape import chart_text
+from syncline.report.study import Study, Variant, seconds
+from syncline.results.units import Scale, binary_scale, rate_scale, significant, time_scale
 
 WATCHED: Final = "watched"
 MOST_CONNECTIONS: Final = 24

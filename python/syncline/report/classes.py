@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from .markup import Column, Row, hint, table
-from .study import Study, items
-from .units import MISSING, factor, number, time_scale
+from syncline.report.markup import Column, Row, hint, table
+from syncline.report.study import Study, items
+from syncline.results.units import MISSING, factor, number, time_scale
 
 PARTS: Final = {
     "compute": "Compute of its main stream",

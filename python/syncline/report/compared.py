@@ -8,9 +8,9 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from . import html
-from .markup import Cell, Charts, Column, Row, hint, section, table
-from .study import Table, mapping, read, texts
+from syncline.report import html
+from syncline.report.markup import Cell, Charts, Column, Row, hint, section, table
+from syncline.report.study import Table, mapping, read, texts
 
 MOST_SETTINGS: Final = 60
 """Settings that are listed; of more, the first ones and how many there are."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from syncline import facts
-
-from .markup import Column
+from syncline.core import facts
+from syncline.report.markup import Column
 
 PER_ITERATION = "Mean per iteration."
 

@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from syncline import facts
-
-from . import charts, charts_fabric, charts_heat, declared
-from .declared import PER_ITERATION
-from .headline import words
-from .markup import Cell, Charts, Column, Row, chart, choice, hint, note, section, table, tabs
-from .sections import summary_scale, variant_labels
-from .study import Study, Variant, seconds
-from .units import (
-    Scale,
-    byte_scale,
-    count_scale,
-    number,
-    percent,
-    rate_scale,
-    ratio,
-    size,
-    time_scale,
-)
+from syncline.core import facts
+from syncline.report import charts, charts_fabric, charts_heat, declared
+from syncline.report.declared import PER_ITERATION
+from syncline.report.headline import words
+from syncline.report.markup import Cell, Charts, Column, Row, chart, choice, hint, note, section, table, tabs
+from syncline.report.sections import summary_scale, variant_labels
+from syncline.report.study import Study, Variant, seconds
+from syncline.results.units import Scale, byte_scale, count_scale, number, percent, rate_scale, ratio, size, time_scale
 
 ROW_BUDGET = 3000
 """Rows of one kind of table over all variants, so that a page stays small."""

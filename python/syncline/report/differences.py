@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from syncline.reasons import said
-
-from .escape import html_text, short
-from .markup import Column, Row, hint, note, section, table
-from .page import Around, whole
-from .units import PS_PER_S, Scale, percent, ratio, time, time_scale
+from syncline.report.escape import html_text, short
+from syncline.report.markup import Column, Row, hint, note, section, table
+from syncline.report.page import Around, whole
+from syncline.results.units import PS_PER_S, Scale, percent, ratio, time, time_scale
+from syncline.studies.reasons import said
 
 ROW: Final = 26.0
 NAMES: Final = 340.0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from syncline.networks.timeouts import sentence
-
-from .escape import short
-from .study import Study, Variant, mapping
-from .units import factor, percent, ratio, time
+from syncline.report.escape import short
+from syncline.report.study import Study, Variant, mapping
+from syncline.results.units import factor, percent, ratio, time
+from syncline.sections.networks.timeouts import sentence
 
 
 def headline(study: Study) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import details, sections, transport, why
-from .markup import Charts
-from .page import Around, whole
-from .study import Study, Table, mapping, read, texts
-from .why import Entry
+from syncline.report import details, sections, transport, why
+from syncline.report.markup import Charts
+from syncline.report.page import Around, whole
+from syncline.report.study import Study, Table, mapping, read, texts
+from syncline.report.why import Entry
 
 
 def build(

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from .charts import Figure
-from .escape import html_text
+from syncline.report.charts import Figure
+from syncline.report.escape import html_text
 
 Charts = dict[str, Figure]
 """Charts of a page by the id of their element."""

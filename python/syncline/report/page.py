@@ -12,9 +12,9 @@ import importlib.resources
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from . import packed
-from .escape import html_text, script_json
-from .markup import Charts
+from syncline.report import packed
+from syncline.report.escape import html_text, script_json
+from syncline.report.markup import Charts
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 

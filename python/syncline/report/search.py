@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .charts import Figure
-from .escape import chart_text
-from .markup import Charts, Column, chart, hint, note, section, table
-from .page import Around, whole
-from .sweep import called, pareto, setting, value_text
-from .units import byte_scale, significant, time, time_scale
+from syncline.report.charts import Figure
+from syncline.report.escape import chart_text
+from syncline.report.markup import Charts, Column, chart, hint, note, section, table
+from syncline.report.page import Around, whole
+from syncline.report.sweep import called, pareto, setting, value_text
+from syncline.results.units import byte_scale, significant, time, time_scale
 
 Row = Mapping[str, Any]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from . import charts, charts_ace, charts_transport, declared
-from .classes import class_tables
-from .declared import PER_ITERATION
-from .escape import html_text
-from .headline import cause, exposed_share, headline, npus, one_more, timeouts, words
-from .markup import Cell, Charts, Column, chart, choice, hint, note, reproduce, section, table, tabs
-from .series import merged_count, window_width, windows
-from .study import Study, Variant, mapping, texts
-from .units import (
+from syncline.report import charts, charts_ace, charts_transport, declared
+from syncline.report.classes import class_tables
+from syncline.report.declared import PER_ITERATION
+from syncline.report.escape import html_text
+from syncline.report.headline import cause, exposed_share, headline, npus, one_more, timeouts, words
+from syncline.report.markup import Cell, Charts, Column, chart, choice, hint, note, reproduce, section, table, tabs
+from syncline.report.series import merged_count, window_width, windows
+from syncline.report.study import Study, Variant, mapping, texts
+from syncline.results.units import (
     MISSING,
     Scale,
     byte_scale,

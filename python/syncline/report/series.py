@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .study import Variant, seconds
-from .units import PS_PER_S, significant
+from syncline.report.study import Variant, seconds
+from syncline.results.units import PS_PER_S, significant
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
-from syncline import comparison
-
-from .units import LARGEST, PS_PER_S, number, ratio
+from syncline.engine import comparison
+from syncline.results.units import LARGEST, PS_PER_S, number, ratio
 
 
 class ColumnLike(Protocol):

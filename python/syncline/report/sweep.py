@@ -10,14 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from syncline.quantities import SIZE
-from syncline.sweeps import columns as declared
-
-from .charts import Figure
-from .escape import chart_text, short
-from .markup import Cell, Charts, Column, chart, hint, note, section, table
-from .page import Around, whole
-from .units import MISSING, Scale, number, percent, rate_scale, significant, time, time_scale
+from syncline.base.quantities import SIZE
+from syncline.report.charts import Figure
+from syncline.report.escape import chart_text, short
+from syncline.report.markup import Cell, Charts, Column, chart, hint, note, section, table
+from syncline.report.page import Around, whole
+from syncline.results.units import MISSING, Scale, number, percent, rate_scale, significant, time, time_scale
+from syncline.studies.sweeps import columns as declared
 
 Row = Mapping[str, Any]
 

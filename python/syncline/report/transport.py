@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from . import charts_transport as charts
-from . import charts_watched, declared
-from .markup import Charts, Column, chart, choice, hint, section, table, tabs
-from .study import Study, mapping
-from .units import number, percent, time
+from syncline.report import charts_transport as charts
+from syncline.report import charts_watched, declared
+from syncline.report.markup import Charts, Column, chart, choice, hint, section, table, tabs
+from syncline.report.study import Study, mapping
+from syncline.results.units import number, percent, time
 
 COUNTS = (
     *("segments_sent", "retransmissions", "drops", "marks", "rto_events", "flows_with_rto", "fast_recoveries"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from syncline.reasons import said
-
-from .escape import html_text
-from .markup import Cell, Column, Row, hint, table
-from .units import MISSING, percent, time_scale
+from syncline.report.escape import html_text
+from syncline.report.markup import Cell, Column, Row, hint, table
+from syncline.results.units import MISSING, percent, time_scale
+from syncline.studies.reasons import said
 
 Entry = Mapping[str, Any]
 """A system in the document of `explain`."""

@@ -139,7 +139,7 @@ class Communicator:
         which files have plans that go before the built-in algorithms: JSON of `syncline-plan`, MSCCL's XML or MSCCL++'s
         JSON. Raises [`InputError`] for a file without a plan.
         """
-        from syncline.schedules import load
+        from syncline.plans import load
 
         self.rank, self.ranks = rank, ranks
         self._handle = ctypes.c_void_p()

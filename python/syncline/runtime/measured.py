@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from syncline.nccl.sizes import ELEMENT_BYTES
 from syncline.runtime.library import Chosen, RuntimeFailure, new_identity
 from syncline.runtime.worker import Task
-from syncline.software.sizes import ELEMENT_BYTES
 
 KINDS: Final = ("all-reduce", "reduce-scatter", "all-gather", "broadcast", "reduce", "all-to-all")
 """What can be measured."""

@@ -14,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from syncline.nccl.sizes import ELEMENT_BYTES
 from syncline.runtime.library import Chosen, Communicator, DataType, Reduction
-from syncline.software.sizes import ELEMENT_BYTES
 
 WARM_UP: Final = 20
 """Calls before those that count."""

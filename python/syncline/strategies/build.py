@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies.costs import Kernels
 from syncline.strategies.mesh import Mesh
 from syncline.strategies.nodes import MAIN, Node

@@ -14,11 +14,11 @@ from dataclasses import replace
 from math import ceil
 from typing import TYPE_CHECKING, Final
 
+from syncline.base.section import Violation
 from syncline.models import counts
-from syncline.schema.npu import Npu
-from syncline.schema.parallel import Optimiser, Parallel
-from syncline.schema.section import Violation
-from syncline.schema.workloads import AstraWorkload, DividedWorkload, JobsWorkload, ModelWorkload, TextFile
+from syncline.sections.npu import Npu
+from syncline.sections.parallel import Optimiser, Parallel
+from syncline.sections.workloads import AstraWorkload, DividedWorkload, JobsWorkload, ModelWorkload, TextFile
 from syncline.strategies import fit, memory, training
 from syncline.strategies.costs import Costs
 from syncline.strategies.memory import Memory
@@ -27,7 +27,7 @@ from syncline.strategies.setting import Setting
 from syncline.strategies.training import Request, in_gb
 
 if TYPE_CHECKING:
-    from syncline.schema.experiment import Experiment
+    from syncline.sections.experiment import Experiment
 
 WIDE: Final = 4
 """Bytes of what an optimiser keeps for each parameter, at least (`sgd_momentum` in Rust)."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Final
 
-from syncline.errors import one_of
+from syncline.base.errors import one_of
+from syncline.base.section import Violation
 from syncline.models.model import DivisionError, Model
-from syncline.schema.parallel import Parallel
-from syncline.schema.section import Violation
+from syncline.sections.parallel import Parallel
 from syncline.strategies import layers
 from syncline.strategies.mesh import GRID_AXES
 

@@ -8,7 +8,7 @@ from itertools import product
 from math import isqrt
 from typing import Any, Final, get_args
 
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies import memory
 from syncline.strategies.memory import Memory
 from syncline.strategies.training import Request

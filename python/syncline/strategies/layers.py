@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from syncline.models.model import Axis, Layer, Operator
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies import operators
 from syncline.strategies.costs import Costs, Kernels
 from syncline.strategies.nodes import FORWARD, INPUT_GRAD, WEIGHT_GRAD

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from syncline.models.model import Layer, Operator
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies import operators, schedules, weights
 from syncline.strategies.costs import Costs
 from syncline.strategies.gradients import buckets

@@ -9,7 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any, Final
 
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 
 GRID_AXES: Final = ("tensor", "context", "expert", "data", "pipeline")
 

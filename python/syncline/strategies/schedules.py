@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from syncline.schema.parallel import Schedule
+from syncline.sections.parallel import Schedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from syncline.models.model import Model
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies import updates
 from syncline.strategies.costs import Costs, Kernels
 from syncline.strategies.mesh import Mesh

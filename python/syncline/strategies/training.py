@@ -9,24 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from syncline.errors import InputError, one_of
+from syncline.base.errors import InputError, one_of
+from syncline.base.quantities import SIZE
+from syncline.base.section import Violation
 from syncline.fabric.groups import Members
 from syncline.fabric.topologies import Fabric
+from syncline.fabric.topology import Topology
 from syncline.models.evaluate import ParameterError, evaluate
 from syncline.models.model import Layer, Model, Operator
-from syncline.quantities import SIZE
-from syncline.schema.parallel import FamilyName, Parallel
-from syncline.schema.section import Violation
-from syncline.schema.workloads import DividedWorkload, Training
+from syncline.sections.parallel import FamilyName, Parallel
+from syncline.sections.workloads import DividedWorkload, Training
 from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
 from syncline.strategies.setting import Setting
-from syncline.topology import Topology
 
 if TYPE_CHECKING:
-    from syncline.schema.experiment import Experiment
+    from syncline.sections.experiment import Experiment
 
 
 @dataclass(frozen=True)
@@ -185,8 +185,8 @@ def _divided(keyed: _Keyed) -> Divided:
 
 def broken_collectives(given: Mapping[FamilyName, Mapping[str, Any]]) -> Iterator[Violation]:
     """What is wrong with how collectives of single axes are carried out."""
-    from syncline.schema.experiment import Collective
-    from syncline.schema.explain import violations
+    from syncline.experiment.explain import violations
+    from syncline.sections.experiment import Collective
 
     for name, keys in given.items():
         path = ("parallel", "collectives", name)

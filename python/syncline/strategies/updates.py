@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from syncline.models.demands import Kernel
-from syncline.schema.parallel import Optimiser
+from syncline.sections.parallel import Optimiser
 from syncline.strategies.costs import Kernels
 
 OPERATIONS_OF_MOMENT: Final = 5

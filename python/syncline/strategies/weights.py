@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from syncline.models.model import Axis, Layer, Model
-from syncline.schema.parallel import Parallel
+from syncline.sections.parallel import Parallel
 from syncline.strategies import operators
 from syncline.strategies.costs import Costs
 

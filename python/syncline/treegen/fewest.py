@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline import binding
+from syncline.core import binding
 from syncline.treegen.packing import Arc, Packing, Tree
 
 if TYPE_CHECKING:

@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final
 
-from syncline.endpoints.streams import PEER_ACCESS_PS
-from syncline.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem
 from syncline.fabric.graph import PCIE, Graph
+from syncline.sections.endpoints.streams import PEER_ACCESS_PS
 from syncline.treegen import choice, loads, packing, plan, question
 from syncline.treegen.packing import Collective, Packing
 from syncline.treegen.question import Question

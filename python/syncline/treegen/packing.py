@@ -10,8 +10,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
-from syncline import binding
-from syncline.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem
+from syncline.core import binding
 from syncline.treegen import alike
 from syncline.treegen.question import MOST_GPUS, Question
 

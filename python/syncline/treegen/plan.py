@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from syncline.fabric.allocation import NVLINK_CLASSES
 from syncline.fabric.graph import PCIE, Graph
-from syncline.schedules.plan import KINDS
+from syncline.plans.plan import KINDS
 from syncline.treegen.packing import IN_PARTS, TOWARDS_ROOT, Collective, Packing
 from syncline.treegen.passing import MOST, Passing
 from syncline.treegen.question import Question

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from syncline.endpoints.streams import REDUCE_RATE
+from syncline.sections.endpoints.streams import REDUCE_RATE
 from syncline.treegen import alike
 from syncline.treegen.packing import TOWARDS_ROOT, Packing, Tree, sums
 

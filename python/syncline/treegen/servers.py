@@ -31,7 +31,7 @@ from fractions import Fraction
 from itertools import islice, pairwise, product
 from typing import Any, Final
 
-from syncline.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem
 from syncline.fabric.allocation import NVLINK_CLASSES
 from syncline.fabric.graph import Graph, components
 from syncline.treegen import choice, loads, packing, plan, question

@@ -1,0 +1,1 @@
+"""What makes records, reference pages and validation; it is no part of the package."""

@@ -1,0 +1,1 @@
+"""Errors, units, documents with positions, files in and out, progress and interruption."""

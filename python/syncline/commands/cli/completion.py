@@ -1,0 +1,95 @@
+"""`syncline completion`: scripts with which shells complete the command line.
+
+A script asks `syncline` itself what may follow, by variables in the environment as typer reads them; the functions of
+`complete.py` answer for arguments. Only the scripts are ours: typer's own would end the name of a folder with a blank.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Final
+
+import typer
+
+from syncline.commands.cli import complete
+
+PROGRAM: Final = "syncline"
+ASKED: Final = "_SYNCLINE_COMPLETE"
+"""The variable by which a shell asks what may follow."""
+
+BASH: Final = """_syncline_completion() {
+    local IFS=$'\\n'
+    COMPREPLY=( $( env COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD _SYNCLINE_COMPLETE=complete_bash "$1" ) )
+    if [[ ${#COMPREPLY[@]} == 1 && ${COMPREPLY[0]} == */ ]]; then
+        compopt -o nospace
+    fi
+}
+complete -o default -F _syncline_completion syncline
+"""
+ZSH: Final = """#compdef syncline
+_syncline_completion() {
+    eval $(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" _SYNCLINE_COMPLETE=complete_zsh syncline)
+}
+compdef _syncline_completion syncline
+"""
+FISH: Final = (
+    "complete --command syncline --no-files --arguments "
+    '"(env _SYNCLINE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-args '
+    '_TYPER_COMPLETE_ARGS=(commandline -cp) syncline)" --condition '
+    '"env _SYNCLINE_COMPLETE=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args '
+    '_TYPER_COMPLETE_ARGS=(commandline -cp) syncline"\n'
+)
+SCRIPTS: Final = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+WHERE: Final = {
+    "bash": "~/.local/share/bash-completion/completions/syncline",
+    "zsh": "_syncline in a folder of $fpath",
+    "fish": "~/.config/fish/completions/syncline.fish",
+}
+"""Where each shell looks for scripts."""
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", autocompletion=complete.shells)],
+    json: Annotated[bool, typer.Option("--json", help="Print the script within a JSON document.")] = False,
+) -> int:
+    """Print the script with which a shell completes commands, options, names and files.
+
+    \b
+      eval "$(syncline completion bash)"                           in ~/.bashrc
+      syncline completion zsh > ~/.zfunc/_syncline                 with ~/.zfunc in $fpath, before compinit
+      syncline completion fish > ~/.config/fish/completions/syncline.fish
+    """
+    from syncline.base.errors import command_line, did_you_mean, one_of
+
+    if shell not in SCRIPTS:
+        message = f"there is no script for this shell{did_you_mean(shell, SCRIPTS)}"
+        raise command_line("SHELL", shell, message, one_of(SCRIPTS))
+    if json:
+        from syncline.results import entries as results
+
+        document = results.document([], seed=0, status="complete", warnings=[])
+        print(results.dumps(document | {"shell": shell, "script": SCRIPTS[shell], "file": WHERE[shell]}))
+    else:
+        print(SCRIPTS[shell], end="")
+    return 0
+
+
+def is_asked() -> bool:
+    """Whether a shell asks what may follow."""
+    return bool(os.environ.get(ASKED))
+
+
+def answer(command: Any) -> int:
+    """Answers a shell, and returns the exit status."""
+    from typer import completion as shells
+
+    shells.completion_init()  # type: ignore[attr-defined]  # makes the shells known that typer has written for
+    try:
+        command.main(args=[], prog_name=PROGRAM, complete_var=ASKED, standalone_mode=False)
+    except SystemExit as done:
+        return int(done.code or 0)
+    except typer.Exit as done:
+        return done.exit_code
+    except (KeyError, ValueError):  # variables that no shell sets so
+        return 1
+    return 0

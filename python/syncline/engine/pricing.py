@@ -1,0 +1,310 @@
+"""What the collectives of a run cost with the endpoint `nccl`: the software model's times, put on simulated messages.
+
+The model (`model.py`) says how long a collective takes that runs alone on the machine, and which part of that are
+bytes on the wires of the busiest links. In a run, collectives share these links with others, so each is simulated: as
+messages of an algorithm of Syncline, of so many bytes that they take as long on the wires as with NCCL's protocol,
+after a launch that takes the rest. So a collective alone takes the model's time, and one that shares links takes
+longer by what others have of them.
+
+How long an algorithm takes for a size is found by simulating it alone, on the machine as it is when nothing is slow or
+oversubscribed (`_Alone`). This is done on the flow backend, or on the run's own if that lets links carry whatever they
+are asked to: there the same bytes take less. Packets and frames are too many to simulate them for large sizes, and
+take about as long as flows. An algorithm's time grows piecewise linearly with the size, so that sizes between powers of
+two are interpolated.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from syncline.base.errors import InputError
+from syncline.engine import demand, description
+from syncline.experiment import programs
+from syncline.fabric import allocation, hardware, notation, topologies
+from syncline.fabric.machines import Cluster
+from syncline.fabric.topology import Topology
+from syncline.nccl import model as models
+from syncline.nccl import platform
+from syncline.sections.networks.flow import FlowNetwork
+
+if TYPE_CHECKING:
+    from syncline.nccl.constants import Software
+    from syncline.nccl.model import Model
+    from syncline.sections.experiment import Experiment
+
+PS_PER_S: Final = 10**12
+SMALLEST: Final = 1024
+"""Bytes below which the time of an algorithm is that of its steps."""
+LARGE: Final = 2**32
+"""Bytes with which an algorithm takes as long as its busiest link."""
+KEPT: Final = 256
+SLICED: Final = frozenset({"broadcast", "reduce"})
+"""Kinds that are pipelined in slices, of which larger collectives have more."""
+ATTEMPTS: Final = 4
+
+Row = dict[str, Any]
+"""What the collectives of a kind and size cost, as the engine reads it."""
+Time = Callable[[str], int]
+"""Picoseconds that a described run takes."""
+
+
+class PricingError(demand.DemandError):
+    """The software model does not know how long a collective takes."""
+
+
+def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask, time: Time) -> dict[str, Any]:
+    """The engine's description with what collectives cost: an entry of `overrides` for the communicators of a family
+    that cost the same.
+
+    Raises [`PricingError`] where the model does not say what one costs, and `_core.SpecError` where the engine does not
+    carry it out.
+    """
+    cluster = platform.cluster_of(experiment.topology, experiment.npu.gpu)
+    in_all = demand.parts(specified, ask)
+    parts = [(part, section) for part, section in in_all if len(part.members[0]) > 1 and part.collectives]
+    collectives: dict[tuple[int, int], set[tuple[str, int, int]]] = {}
+    for part, section in parts:
+        collectives.setdefault((id(section), len(part.members[0])), set()).update(part.collectives)
+    priced: dict[tuple[int, _Place], dict[str, Any]] = {}
+    overrides: list[dict[str, Any]] = []
+    for part, section in parts:
+        for members in part.members:
+            key = (id(section), _place(cluster, members))
+            if key not in priced:
+                of = _Priced(experiment, specified, section, cluster, members, time)
+                priced[key] = of.override(sorted(collectives[id(section), len(members)]))
+            own = {"family": part.family, **priced[key]}
+            same = next((known for known in overrides if known | {"first": None} == own | {"first": None}), None)
+            if same is None:
+                overrides.append(own | {"first": [members[0]]})
+            else:
+                same["first"].append(members[0])
+    return specified | {"overrides": overrides}
+
+
+def assumptions(experiment: Experiment) -> list[str]:
+    """What the times of collectives rest on: which constants, and what was not measured."""
+    endpoint: Any = experiment.endpoint
+    try:
+        cluster = platform.cluster_of(experiment.topology, experiment.npu.gpu)
+    except platform.NotPricedError:
+        return []
+    found = [f"endpoint: {text}" for text in models.extrapolated(programs.kinds(experiment), cluster.hosts)]
+    if isinstance(cluster, platform.ProductCluster):
+        between = "" if cluster.hosts == 1 else "; the second one is a network of one NIC per GPU"
+        found.append(
+            f"topology: the first dimension is the NVSwitch of a server of {cluster.machine.gpus} GPUs{between}"
+        )
+    if endpoint.software is not None:
+        return found
+    software = _class(platform.KINDS[cluster.machine.name].software)
+    return [*(f"endpoint.{text}" for text in software.assumptions()), *found]
+
+
+class _Place(NamedTuple):
+    """GPUs that stand to each other, and to the links between them, as those of other communicators do: the first ones
+    of a cluster with no more servers than they are on.
+    """
+
+    cluster: str
+    members: tuple[int, ...]
+
+
+def _place(cluster: Cluster, members: tuple[int, ...]) -> _Place:
+    """Where GPUs stand. Servers are alike. Behind NVSwitches the GPUs of one server are, too; and of several servers
+    the PCIe switches, where each has rails of its own.
+    """
+    machine = cluster.machine
+    servers: dict[int, int] = {}
+    for gpu in members:
+        servers.setdefault(gpu // machine.gpus, len(servers))
+    if machine.switch_links == 0:
+        block = machine.gpus  # all have places of their own
+    elif len(servers) == 1:
+        block = 1
+    else:
+        with_rails = cluster.nics == "rail" and machine.rails == machine.nics
+        block = machine.gpus // machine.pcie_switches if with_rails else machine.gpus
+    blocks: dict[int, int] = {}
+    found = []
+    for gpu in members:
+        server, local = divmod(gpu, machine.gpus)
+        place = blocks.setdefault(local // block, len(blocks)) if block < machine.gpus else 0
+        found.append(servers[server] * machine.gpus + place * block + local % block)
+    if not isinstance(cluster, platform.ProductCluster):
+        cluster = Cluster(machine) if len(servers) == 1 else replace(cluster, hosts=len(servers))
+    return _Place(str(cluster), tuple(found))
+
+
+@dataclass(slots=True)
+class _Priced:
+    """What the collectives of a communicator cost."""
+
+    experiment: Experiment
+    specified: dict[str, Any]
+    section: dict[str, Any]
+    cluster: Cluster
+    members: tuple[int, ...]
+    time: Time
+    _models: dict[str, Model] = field(default_factory=dict)
+
+    def override(self, collectives: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
+        """How they are carried out, and what each costs."""
+        rows: dict[tuple[str, int], Row] = {}
+        for kind, root, size in collectives:
+            row = self.row(kind, root, size)
+            # The engine does not tell roots apart.
+            rows[kind, size] = max(
+                row, rows.get((kind, size), row), key=lambda row: (row["wire_bytes"], row["launch_ps"])
+            )
+        return {"grid": self._grid, "collectives": self._way | {"priced": list(rows.values())}}
+
+    @property
+    def _grid(self) -> list[int]:
+        """The ranks as the engine is to see them: as they are on servers, or a line where that does not suit what is
+        said of each dimension for all communicators of the family.
+        """
+        grid = topologies.grid(self.experiment.topology, (self.members,))
+        given = self.section["per_dimension"]
+        return grid if given is None or len(given) == len(grid) else [len(self.members)]
+
+    @property
+    def _way(self) -> dict[str, Any]:
+        """How collectives are carried out, with what suits NCCL where nothing is said."""
+        if self.section["algorithm"] not in programs.COMPOSITIONS or self.section["per_dimension"] is not None:
+            return self.section
+        if not self.cluster.machine.switch_links:
+            return self.section
+        # Behind switches no rank needs rings, whose many steps take longer than trees and switches of NCCL.
+        return self.section | {"per_dimension": ["direct"] * len(self._grid)}
+
+    def row(self, kind: str, root: int, size: int) -> Row:
+        """What a collective of `size` bytes costs."""
+        wire, launch = self._cost(kind, root, size) if size else (0, 0)
+        return {"collective": kind, "bytes": size, "wire_bytes": wire, "launch_ps": launch}
+
+    def _cost(self, kind: str, root: int, size: int) -> tuple[int, int]:
+        """Bytes on the wire, and picoseconds of the launch."""
+        model = self._model(kind)
+        target = model.time(size) * PS_PER_S
+        first = model.candidates(size)[0]
+        on_wires = min(1.0, first.wire / first.time) * target
+        alone = _alone(*self._description(kind, root), self.time)
+        wire = max(1, round(on_wires / alone.per_byte))
+        time = alone.of
+        if kind in SLICED:
+            # The number of slices follows the size, so that only the size itself tells its time.
+            time = alone.exactly
+        taken = time(wire)
+        for _ in range(ATTEMPTS):
+            if taken <= target or wire == 1:
+                break
+            wire = max(1, int(wire * target / taken) if kind in SLICED else int(alone.size_of(target)))
+            taken = time(wire)
+        return wire, max(0, round(target - taken))
+
+    def _model(self, kind: str) -> Model:
+        if kind not in self._models:
+            endpoint: Any = self.experiment.endpoint
+            try:
+                machine = platform.of(self.cluster, self.members)
+            except InputError:
+                text = allocation.canonical(self.members)
+                message = (
+                    f"the software model needs equally many GPUs on every server, and a communicator is of GPUs {text}"
+                )
+                raise PricingError(("endpoint",), message, "another endpoint, or another division") from None
+            named = None if endpoint.software is None else endpoint.software.software
+            wanted = (
+                endpoint.algorithm
+                if endpoint.algorithm in models.algorithms(machine, kind, endpoint.algorithm)
+                else "auto"
+            )
+            self._models[kind] = models.Model(machine, named or _class(machine.software), kind, wanted)
+        return self._models[kind]
+
+    def _description(self, kind: str, root: int) -> tuple[str, str]:
+        """The collective alone, of no size: the machine as it is when nothing is slow or shared, and all else."""
+        place = _place(self.cluster, self.members)
+        groups = {"members": [list(place.members)], "grid": self._grid}
+        section = {key: value for key, value in self._way.items() if key != "chunks_of"}
+        section["chunking"] = {"by": "count", "chunks": 1}
+        found = demand.alone(self.specified, section, groups, kind, root)
+        network = FlowNetwork() if self.experiment.network.has_contention else self.experiment.network
+        return description.parted(found | {"fabric": _undisturbed(place.cluster), "network": network.specification()})
+
+
+def _class(name: str) -> Software:
+    from syncline.nccl import constants
+
+    return constants.load(name)
+
+
+@lru_cache(16)
+def _undisturbed(cluster: str) -> Mapping[str, Any]:
+    """The engine's fabric of a cluster as the model knows it, whose constants have latencies and shares of links."""
+    fabric = topologies.parse(cluster)
+    if isinstance(fabric, Topology):
+        return fabric.specification()
+    plain = replace(
+        notation.parse(cluster),
+        latency=hardware.NETWORK_LATENCY,
+        oversubscription=Fraction(1),
+        efficiency=Fraction(1),
+        pcie_efficiency=None,
+        pcie_rate=None,
+    )
+    return plain.graph().specification()
+
+
+@lru_cache(KEPT)
+def _alone(fabric: str, rest: str, time: Time) -> _Alone:
+    return _Alone(fabric, json.loads(rest), time)
+
+
+class _Alone:
+    """How long an algorithm takes for a size, alone on the machine."""
+
+    def __init__(self, fabric: str, rest: dict[str, Any], time: Time) -> None:
+        """`rest`: of the description of the collective, all but the fabric."""
+        self._fabric, self._rest, self._time = fabric, rest, time
+        self._known: dict[int, int] = {}
+        self.per_byte: float = (self._at(2 * LARGE) - self._at(LARGE)) / LARGE
+        """Picoseconds of a byte on the busiest link."""
+
+    def _at(self, size: int) -> int:
+        if size not in self._known:
+            job = self._rest["job"] | {"bytes": size}
+            self._known[size] = self._time(description.joined(self._fabric, json.dumps(self._rest | {"job": job})))
+        return self._known[size]
+
+    def exactly(self, size: float) -> float:
+        """Picoseconds for so many bytes, simulated."""
+        return self._at(round(size))
+
+    def of(self, size: float) -> float:
+        """Picoseconds for so many bytes."""
+        below = SMALLEST
+        if size <= below:
+            return self._at(below)
+        while 2 * below < size:
+            below *= 2
+        low, high = self._at(below), self._at(2 * below)
+        return low + (high - low) * (size / below - 1)
+
+    def size_of(self, picoseconds: float) -> float:
+        """The most bytes that take no longer; none if no size takes so little."""
+        sizes = [SMALLEST * 2**n for n in range(LARGE.bit_length() - SMALLEST.bit_length() + 1)]
+        place = bisect_left(sizes, picoseconds, key=self._at)
+        if place == 0:
+            return 0
+        if place == len(sizes):
+            return picoseconds / self.per_byte
+        low, high = self._at(sizes[place - 1]), self._at(sizes[place])
+        return float(sizes[place - 1] * (1 + (picoseconds - low) / (high - low)))

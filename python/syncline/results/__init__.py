@@ -1,0 +1,1 @@
+"""Documents, tables, traces and directories of results."""

@@ -1,0 +1,1 @@
+"""The sections of an experiment as data: fields, units, defaults."""

@@ -1,0 +1,126 @@
+"""How the training of a model is divided among NPUs: the section `parallel` of an experiment.
+
+What the fields mean together is checked by `strategies.checks`, which knows the model and the number of NPUs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from syncline.base.section import Section
+from syncline.fabric.fields import Size, SizeOrZero, TimeOrZero
+
+Axis = Literal["tensor", "context", "data", "pipeline"]
+GridAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
+Schedule = Literal["gpipe", "1f1b", "interleaved", "pipedream"]
+FamilyName = Literal["tensor", "context", "expert", "data", "expert-data", "pipeline", "embedding"]
+Ways = Annotated[int, Field(ge=1, le=1_048_576)]
+
+USUAL_ORDER: Final[tuple[Axis, ...]] = ("tensor", "context", "data", "pipeline")
+
+
+class Optimiser(Section):
+    """What an optimiser keeps and exchanges for each parameter, beside the weights of `workload.element` bytes."""
+
+    kind: Literal["adam", "sgd"] = "adam"
+    """`adam` keeps two moments, `sgd` one (momentum)."""
+    gradient: Size | None = None
+    """Bytes of a gradient, as it is accumulated and exchanged; those of `workload.element` if not given."""
+    master: SizeOrZero = 4
+    """Bytes of the copy of a weight that is updated (Rajbhandari et al., "ZeRO", SC 2020, section 3.1); 0 for none."""
+    moment: SizeOrZero = 4
+    """Bytes of a moment."""
+
+    def meaning_of_nothing(self, _: str) -> str:
+        """What a field comes to that is not given."""
+        return "workload.element"
+
+    @property
+    def moments(self) -> int:
+        """How many moments are kept of a parameter."""
+        return 2 if self.kind == "adam" else 1
+
+    @property
+    def states(self) -> int:
+        """Bytes of a parameter's states."""
+        return self.master + self.moments * self.moment
+
+
+class Overlap(Section):
+    """What is communicated beside compute; `training.overlap` says so of gradients and of weights."""
+
+    tensor: bool = True
+    """Exchange of an input's gradient at the entrance of a tensor-parallel region beside the gradient of that
+    operator's weights, as Megatron-LM does. All else that tensor parallelism exchanges is waited for."""
+    pipeline: bool = True
+    """Sends between stages beside the compute that follows; `false` waits until a message has left."""
+
+
+class Parallel(Section):
+    """How a model with `workload.global_batch` is divided. Ways multiply to the NPUs of the topology."""
+
+    tensor: Ways = 1
+    """Tensor parallelism: NPUs among which operators are divided (Shoeybi et al., "Megatron-LM", 2019)."""
+    sequence: bool = False
+    """Sequence parallelism: what tensor parallelism leaves whole is divided by tokens among the same NPUs (Korthikanti
+    et al., 2022)."""
+    context: Ways = 1
+    """Context parallelism: NPUs among which the tokens of a sample are divided."""
+    context_exchange: Literal["ring", "all-gather"] = "ring"
+    """How attention sees the keys and values of other NPUs: blocks go around a ring while attention to the one at hand
+    is computed (Liu et al., "Ring Attention", 2023), or all are gathered first."""
+    expert: Ways = 1
+    """Expert parallelism: NPUs among which experts are divided; these are data-parallel for all else, so this divides
+    `data`."""
+    expert_loads: Annotated[
+        list[Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]], Field(max_length=1024)
+    ] = Field(default=[])
+    """Relative shares of tokens that go to the experts of each of the `expert` NPUs; equal if not given."""
+    pipeline: Ways = 1
+    """Pipeline parallelism: stages, each with as many blocks of layers as any other."""
+    virtual: Ways = 1
+    """Chunks of layers of a stage in an interleaved schedule (Narayanan et al., SC 2021, section 2.2)."""
+    schedule: Schedule = "1f1b"
+    """In which order a stage computes. `gpipe`: all forward passes, then all backward ones (Huang et al., 2019).
+    `1f1b`: alternately, with a flush at the end of an iteration (PipeDream-flush). `interleaved`: the same with several
+    chunks of layers in each stage. `pipedream`: alternately and without a flush, with an update after each
+    micro-batch, on weights that are stashed (Narayanan et al., "PipeDream", SOSP 2019)."""
+    data: Ways | None = None
+    """Data parallelism: copies of the model, each with its share of the batch; all that is left if not given."""
+    zero: Annotated[int, Field(ge=0, le=3)] = 0
+    """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too: this
+    is fully sharded data parallelism (FSDP)."""
+    prefetch: Annotated[int, Field(ge=0, le=1024)] = 1
+    """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
+    micro_batch: Ways = 1
+    """Samples of a micro-batch, of which a copy of the model computes one after the other."""
+    recompute: Literal["none", "selective", "full"] = "none"
+    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), or whole
+    layers."""
+    scatter_gather: bool = False
+    """Whether tensor-parallel NPUs send a part each of an activation between stages that all of them hold, which
+    receivers gather again (Narayanan et al., SC 2021, section 4.1). Sequence parallelism sends parts anyway."""
+    order: Annotated[list[Axis], Field(min_length=4, max_length=4)] = Field(default=list(USUAL_ORDER))
+    """Which axis is innermost: along the first one NPUs are neighbours by number, so within a server. Experts are
+    inside `data`."""
+    on: dict[GridAxis, Annotated[list[Annotated[int, Field(ge=0, le=31)]], Field(min_length=1, max_length=32)]] = Field(
+        default={}
+    )
+    """The dimensions of a product topology that an axis takes, in place of `order` and of sizes: `{tensor: [0], data:
+    [1, 2]}`. Those of `expert` are beside those of `data`."""
+    parameter_server: Literal["none", "central", "sharded"] = "none"
+    """Who updates weights: all copies, after collectives; the first NPU of a data-parallel group, to which the others
+    send gradients and from which they get weights (`central`); or each NPU of the group its part (`sharded`)."""
+    updates: Literal["synchronous", "asynchronous"] = "synchronous"
+    """Whether a parameter server waits for the gradients of all, or answers each as it comes."""
+    optimiser: Optimiser = Optimiser()
+    """The optimiser."""
+    overlap: Overlap = Overlap()
+    """What is communicated beside compute."""
+    dispatch: TimeOrZero = 0
+    """What the host of an NPU takes to issue a kernel, a collective or a message. It runs ahead of the NPU, except that
+    it waits for what other stages of a pipeline send; NPUs wait where it is slower than they are."""
+    collectives: dict[FamilyName, dict[str, Any]] = Field(default={})
+    """How collectives of single axes are carried out, where that is not as `collective` says: with the same keys."""
