@@ -18,11 +18,11 @@ from typing import Any, Final
 import typer
 
 import syncline
+from syncline import _version
 from syncline.commands import catalogue, cli
 from syncline.commands.api import exporting, trace_exports, trace_imports
 from syncline.core import facts
 from syncline.plans import plan
-from syncline.results import documents
 from syncline.studies import command_tables
 from syncline.studies.searches import table as searches
 from syncline.studies.sweeps import columns
@@ -41,7 +41,7 @@ def text() -> str:
         "Commands": _commands(),
         "Keys of files": _schemas(FILES),
         "Columns of tables": _columns(),
-        f"Fields of documents, version {documents.SCHEMA_VERSION}": _schemas(
+        f"Fields of documents, version {_version.SCHEMA_VERSION}": _schemas(
             name for name in catalogue.SCHEMAS if name not in FILES
         ),
         "Formats of plans and traces": _formats(),

@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from lab import blink_plans as blink
 from support.command import Ended
 from syncline.base import document
 from syncline.experiment import packaged as studies
 from syncline.fabric import notation
 from syncline.fabric.machines import MACHINES
-from syncline.plans import blink
 from syncline.plans.plan import dumps
 from syncline.studies.reproduction import blink_theory, blink_training
 from syncline.studies.reproduction.runs import Runs
 from syncline.studies.sweeps.file import load
-from syncline.treegen import packing, question
+from syncline.treegen import pack, question
 
 Command = Callable[..., Ended]
 
@@ -59,7 +59,7 @@ def test_figure_18_has_each_speed_up_of_a_number_of_gpus_once() -> None:
     speedups: dict[tuple[int, Fraction], tuple[int, ...]] = {}
     for gpus in _first_of_each("dgx1v"):
         asked = question.asked(notation.parse("dgx1v").graph(), gpus)
-        trees = packing.of(asked, "all-reduce").rate / asked.link_unit
+        trees = pack.of(asked, "all-reduce").rate / asked.link_unit
         speedups.setdefault((len(gpus), trees / blink_theory.rings("dgx1v", gpus)), gpus)
     assert len(speedups) == 22
     expected = sorted(speedups.values(), key=lambda gpus: (len(gpus), gpus))

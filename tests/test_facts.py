@@ -24,7 +24,7 @@ from syncline.experiment import programs, rules
 from syncline.fabric import topology
 from syncline.report import declared
 from syncline.report.escape import html_text
-from syncline.sections import algorithms, experiment, workloads
+from syncline.sections import algorithms, collective, workloads
 from syncline.sections.compute import Compute
 from syncline.sections.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
 from syncline.sections.networks import NETWORKS, PacketNetwork
@@ -183,9 +183,9 @@ def test_the_stand_in_has_the_tables_that_are_declared(fake_engine: ModuleType) 
 
 
 LITERALS: dict[str, Any] = {
-    "collectives.lanes": experiment.Collective.model_fields["lanes"].annotation,
+    "collectives.lanes": collective.Collective.model_fields["lanes"].annotation,
     "collectives.priority": collective_names.Name,
-    "collectives.scheduling": experiment.Collective.model_fields["scheduling"].annotation,
+    "collectives.scheduling": collective.Collective.model_fields["scheduling"].annotation,
     "endpoint.forwarding": IdealEndpoint.model_fields["forwarding"].annotation,
     "endpoint.fsm_split": AceEndpoint.model_fields["fsm_split"].annotation,
     "endpoint.sharing": StreamsEndpoint.model_fields["sharing"].annotation,
@@ -209,7 +209,7 @@ def test_the_schema_has_the_algorithms_of_the_engine() -> None:
     # For what is fastest, for rings with one lane, and for trees that come to the engine as plans.
     own = {"auto", "ring-unidirectional", "packed-trees"}
     assert set(get_args(algorithms.Algorithm)) - own == set(facts.engine().algorithms)
-    per_dimension = str(experiment.Collective.model_fields["per_dimension"].annotation)
+    per_dimension = str(collective.Collective.model_fields["per_dimension"].annotation)
     assert set(re.findall(r"'([a-z-]+)'", per_dimension)) == set(facts.engine().programs)
     assert tuple(facts.engine().collectives) == collective_names.NAMES
     assert get_args(workloads.CollectiveWorkload.model_fields["collective"].annotation) == collective_names.NAMES

@@ -11,7 +11,7 @@ import pytest
 
 import syncline
 from support.command import Ended
-from syncline.results import documents
+from syncline import _version
 
 Command = Callable[..., Ended]
 
@@ -19,7 +19,7 @@ SAMPLES = Path(__file__).parent / "samples"
 
 
 def test_every_version_has_samples() -> None:
-    assert {folder.name for folder in SAMPLES.iterdir()} == {str(i + 1) for i in range(documents.SCHEMA_VERSION)}
+    assert {folder.name for folder in SAMPLES.iterdir()} == {str(i + 1) for i in range(_version.SCHEMA_VERSION)}
 
 
 @pytest.mark.parametrize("version", [folder.name for folder in sorted(SAMPLES.iterdir())])
@@ -80,7 +80,7 @@ def test_a_newer_form_is_refused(tmp_path: Path, syncline_command: Command) -> N
     shutil.copytree(SAMPLES / "1" / "run", tmp_path / "run")
     summary = tmp_path / "run" / "summary.json"
     found = json.loads(summary.read_text())
-    summary.write_text(json.dumps(found | {"schema_version": documents.SCHEMA_VERSION + 1}))
+    summary.write_text(json.dumps(found | {"schema_version": _version.SCHEMA_VERSION + 1}))
     ended = syncline_command("report", str(tmp_path / "run"))
     assert (ended.status, ended.out) == (2, "")
     assert "schema_version: this was written by a newer Syncline" in ended.err

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from syncline.base import progress_display
-from syncline.engine.runner import Standing, Underway
+from syncline.base.progress import Standing, Underway
 
 
 class Terminal(io.StringIO):

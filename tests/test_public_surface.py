@@ -13,9 +13,8 @@ from syncline.commands import catalogue
 
 WHAT_TO_DO = """What is public has changed. If that is intended:
   * a new name: say in CHANGELOG.md what it is;
-  * a name that is gone or has another one: keep the old one for a version
-    (python/syncline/base/deprecations.py), and say so in CHANGELOG.md; docs/stability.md has the rules;
-  * a field of a document that is gone, or means something else: raise SCHEMA_VERSION in schema/documents.py, too;
+  * a name that is gone or has another one: say so in CHANGELOG.md;
+  * a field of a document that is gone, or means something else: raise SCHEMA_VERSION in syncline/_version.py, too;
   * then: .venv/bin/python -m tests.public_surface --write"""
 
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab import blink_plans as blink
 from support.command import Ended
 from syncline.engine.chunking import MB, Trial, best_chunks, miad, steady_from
 from syncline.experiment import packaged as studies
-from syncline.plans import blink
 from syncline.sections.endpoints import StreamsEndpoint
 from syncline.studies.reproduction.blink import MICRO, SIZES, Blink
 from syncline.studies.reproduction.runs import Run, Runs

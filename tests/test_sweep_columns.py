@@ -13,8 +13,8 @@ from pydantic import BaseModel
 
 from support.experiments import study
 from syncline.base import quantities
-from syncline.experiment.explain import accepted_text
 from syncline.sections.experiment import Experiment
+from syncline.sections.wording import accepted_text
 from syncline.studies.sweeps import measures
 from syncline.studies.sweeps.table import COST, LABELS, UNITS
 

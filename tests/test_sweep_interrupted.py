@@ -218,7 +218,7 @@ def test_another_engine_or_another_value_is_another_simulation(
     path = tmp_path / "s.yaml"
     keys = []
     for clock, version in (("1GHz", "1.0"), ("1000MHz", "1.0"), ("2GHz", "1.0"), ("1GHz", "1.1")):
-        monkeypatch.setattr("syncline.__version__", version)
+        monkeypatch.setattr("syncline._version.version", lambda version=version: version)
         path.write_text(f"name: s\nbase: small.yaml\naxes: {{npu.clock: [{clock}]}}\n")
         document = json.loads(syncline_command("sweep", str(path), "--threads", "1", "--json", "-q").out)
         keys.append(document["rows"][0]["key"])

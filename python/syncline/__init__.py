@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncline.base.errors import CancelledError, InputError, Problem, SimulationFailedError
+    from syncline.base.progress import Standing, Underway
     from syncline.commands.api.benchmarks import Bench, BenchRow, bench
     from syncline.commands.api.calibrations import Calibration, calibrate
     from syncline.commands.api.collectives import Collective, collective
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from syncline.commands.api.tree_packing import Trees, trees
     from syncline.commands.api.tree_sweeping import TreesSweep, trees_sweep
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Standing, Underway
     from syncline.sections.typed import Experiment
 
     __version__: str
@@ -125,14 +125,14 @@ _MODULES = {
     "Run": "commands.api.runs",
     "Search": "commands.api.searching",
     "SimulationFailedError": "base.errors",
-    "Standing": "engine.runner",
+    "Standing": "base.progress",
     "Study": "commands.api.study",
     "Sweep": "commands.api.sweeping",
     "System": "commands.api.systems",
     "Table": "commands.api.tables",
     "Trees": "commands.api.tree_packing",
     "TreesSweep": "commands.api.tree_sweeping",
-    "Underway": "engine.runner",
+    "Underway": "base.progress",
     "Verification": "commands.api.schedules",
     "bench": "commands.api.benchmarks",
     "calibrate": "commands.api.calibrations",
@@ -159,9 +159,6 @@ _MODULES = {
 }
 """The module of each public name; none of them is the name of a module of the package."""
 
-_RENAMED: dict[str, tuple[str, str]] = {}
-"""Old names, with the new one and the version in which the old one no longer works (`syncline.base.deprecations`)."""
-
 
 def __getattr__(name: str) -> Any:
     """Looks public names up when they are asked for."""
@@ -171,21 +168,10 @@ def __getattr__(name: str) -> Any:
         found = getattr(import_module(f"syncline.{_MODULES[name]}"), name)
         globals()[name] = found
         return found
-    if name == "__version__":  # package metadata is slow to read
-        from importlib.metadata import PackageNotFoundError, version
+    if name == "__version__":
+        from syncline import _version
 
-        try:
-            return version("syncline")
-        except PackageNotFoundError:  # a checkout on the path, which was not installed
-            from syncline import _core
-
-            return _core.version()
-    if name in _RENAMED:
-        from syncline.base.deprecations import Renamed, warn
-
-        renamed = Renamed(*_RENAMED[name])
-        warn("the name", f"syncline.{name}", renamed)
-        return __getattr__(renamed.new)
+        return _version.version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import syncline
+from syncline.base.progress import Standing, Underway
 from syncline.commands.api import progress
-from syncline.engine.runner import Standing, Underway
 
 TINY: dict[str, Any] = {"topology": "Ring(4)", "workload": {"collective": "all-reduce", "size": "64KiB"}}
 

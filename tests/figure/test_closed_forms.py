@@ -10,7 +10,8 @@ from syncline.base.errors import InputError
 from syncline.experiment.packaged import find_figure
 from syncline.report.figures import draw
 from syncline.studies.figures import closed_form, values
-from syncline.studies.figures.file import Panel, load
+from syncline.studies.figures.file import Panel
+from syncline.studies.figures.read import load
 from syncline.studies.reproduction import ace1
 from syncline.studies.reproduction.runs import Runs
 from syncline.studies.sweeps.table import Table

@@ -12,7 +12,8 @@ from syncline.experiment.packaged import find_figure
 from syncline.report.figures import draw
 from syncline.report.figures import page as pages
 from syncline.studies.figures import closed_form, values
-from syncline.studies.figures.file import Figure, Panel, load
+from syncline.studies.figures.file import Figure, Panel
+from syncline.studies.figures.read import load
 
 WIDTHS = [1280, 390]
 TEXTS = "return [...document.querySelectorAll('.figure svg text')].map((t) => t.textContent)"

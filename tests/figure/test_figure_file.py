@@ -8,7 +8,8 @@ import pytest
 
 from syncline.base.errors import InputError
 from syncline.experiment import packaged as studies
-from syncline.studies.figures.file import Panel, load
+from syncline.studies.figures.file import Panel
+from syncline.studies.figures.read import load
 
 GOOD = """
 name: mine

@@ -11,7 +11,8 @@ from syncline.base.errors import InputError
 from syncline.engine import runs as engine
 from syncline.report.figures import draw
 from syncline.studies.figures import layers, runs
-from syncline.studies.figures.file import FigureFile, Layers, load
+from syncline.studies.figures.file import FigureFile, Layers
+from syncline.studies.figures.read import load
 
 FIGURE = """
 name: mine

@@ -176,7 +176,7 @@ def _text(chance: Random, node: dict[str, Any], field: str) -> str:
 def accepted() -> dict[str, str]:
     """What the fields of an experiment accept in words, by their names."""
     from syncline.base.section import Section
-    from syncline.experiment.explain import accepted_text
+    from syncline.sections.wording import accepted_text
 
     found: dict[str, str] = {}
     models = list(Section.__subclasses__())

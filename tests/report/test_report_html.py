@@ -21,9 +21,9 @@ from support.pages import charts_of, check_page
 from syncline.core import facts
 from syncline.report import charts, charts_heat, declared, html, packed
 from syncline.report.headline import headline
-from syncline.report.series import merge, merged_count, windows
-from syncline.report.study import read
 from syncline.results import units
+from syncline.results.series import merge, merged_count, windows
+from syncline.results.study import read
 
 COMMAND = "syncline run study.yaml --seed 1"
 ATTACK = "<script>alert('layer')</script>"

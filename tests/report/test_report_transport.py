@@ -14,7 +14,8 @@ import pytest
 from support.browser import Page
 from support.command import Ended, run
 from support.marks import check_charts
-from syncline.report import charts, charts_fabric, charts_heat, charts_transport, charts_watched, study
+from syncline.report import charts, charts_fabric, charts_heat, charts_transport, charts_watched
+from syncline.results import study
 
 INCAST = """name: incast
 topology: "Switch(9, rate=100Gb/s, latency=500ns)"

@@ -18,9 +18,9 @@ import pytest
 from support import processes
 from support.command import Ended
 from support.topologies import dgx1_xml
+from syncline.commands.api import bench_predicted as predicted
 from syncline.runtime import library, measured
 from syncline.runtime.library import Communicator, DataType, Reduction, RuntimeFailure
-from syncline.studies import predicted
 
 Command = Callable[..., Ended]
 EPSILON = float(np.finfo(np.float32).eps)

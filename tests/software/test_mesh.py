@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from syncline.fabric.machines import MACHINES
-from syncline.nccl import mesh
+from syncline.nccl import mesh, mesh_exchange
 from syncline.nccl.platform import platform
 
 GIB = 2**30
@@ -51,27 +51,27 @@ def test_an_all_to_all_by_counting_links() -> None:
                 share = Fraction(GIB, 8 * len(ways) * count[frozenset(hop)] * V100.nvlink_rate)
                 loads[hop] = loads.get(hop, Fraction(0)) + share
     where = platform("dgx1v")
-    assert mesh.direct(where, "all-to-all", GIB) == max(loads.values()) * where.nvlink_rate
+    assert mesh_exchange.direct(where, "all-to-all", GIB) == max(loads.values()) * where.nvlink_rate
 
 
 def test_it_takes_no_less_than_the_cut_between_the_halves() -> None:
     """Four GPUs have six links to the other four, which 16 of the 64 shares have to cross."""
     where = platform("dgx1v")
-    seconds = mesh.direct(where, "all-to-all", GIB) / where.nvlink_rate
+    seconds = mesh_exchange.direct(where, "all-to-all", GIB) / where.nvlink_rate
     assert seconds >= Fraction(2 * GIB, 6 * V100.nvlink_rate)
 
 
 def test_pairs_without_a_common_neighbour_go_over_pcie() -> None:
     where = platform("dgx1v", "1,4")
     expected = Fraction(GIB, 2 * 6 * 10**9) * where.nvlink_rate
-    assert mesh.direct(where, "all-to-all", GIB) == expected
+    assert mesh_exchange.direct(where, "all-to-all", GIB) == expected
 
 
 def test_a_gpu_shares_its_pcie_link_between_neighbours_and_nics() -> None:
     """GPU 7 reaches neither 0 nor 1 over NVLink, so all that it sends to five others goes over PCIe."""
     where = platform("dgx1v(nodes=2)", "0,1,7,8,9,15")
     out = Fraction(5 * GIB, 6 * mesh.pcie_rate(V100))
-    assert mesh.direct(where, "all-to-all", GIB) / where.nvlink_rate == out
+    assert mesh_exchange.direct(where, "all-to-all", GIB) / where.nvlink_rate == out
 
 
 def test_the_only_nic_is_behind_the_link_between_sockets() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 from syncline.report.figures import draw, page
 from syncline.studies.figures import values
-from syncline.studies.figures.file import Figure, FigureFile, Panel, load
+from syncline.studies.figures.file import Figure, FigureFile, Panel
+from syncline.studies.figures.read import load
 from syncline.studies.figures.values import Shown
 from syncline.studies.sweeps import table
 from syncline.studies.sweeps.table import Table

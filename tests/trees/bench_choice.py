@@ -11,7 +11,7 @@ import sys
 import time
 
 from syncline.fabric import notation
-from syncline.treegen import choice, packing, question
+from syncline.treegen import choice, pack, question
 from syncline.treegen.packing import Collective
 
 MACHINES = ("dgx1v", "dgx1p", "dgx2", "dgx1v(nodes=8)", "dgx-a100(nodes=8)", "dgx-h100(nodes=32)")
@@ -24,7 +24,7 @@ def main(machines: tuple[str, ...]) -> None:
         asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
         for collective in COLLECTIVES:
             begin = time.process_time()
-            packed = packing.of(asked, collective)
+            packed = pack.of(asked, collective)
             spent = time.process_time() - begin
             links = float(packed.rate / asked.link_unit)
             optimal = packed.rate == packed.best_rate

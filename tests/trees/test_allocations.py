@@ -10,7 +10,7 @@ from math import comb
 import pytest
 
 from syncline.fabric import notation
-from syncline.treegen import allocations, border, packing, question
+from syncline.treegen import allocations, border, pack, packing, question
 from syncline.treegen.allocations import TooManyError
 from syncline.treegen.question import Question
 
@@ -78,9 +78,7 @@ def test_as_many_as_published(machine: str, distinct: int) -> None:
     """Blink, section 5: of 3 to 8 GPUs that NVLinks connect."""
     graph = notation.parse(machine).graph()
     found = allocations.of(_asked(machine), range(3, 9))
-    connected = [
-        each for each in found if len(packing.of(question.asked(graph, each.gpus), "broadcast").components) == 1
-    ]
+    connected = [each for each in found if len(pack.of(question.asked(graph, each.gpus), "broadcast").components) == 1]
     assert len(connected) == distinct
 
 
@@ -106,7 +104,7 @@ def test_what_is_alike_has_the_same_rate(kind: packing.Collective) -> None:
     rates: dict[allocations.Shape, set[Fraction]] = {}
     for size in range(2, 9):
         for gpus in itertools.combinations(range(8), size):
-            rate = packing.of(question.asked(graph, gpus), kind).rate
+            rate = pack.of(question.asked(graph, gpus), kind).rate
             rates.setdefault(allocations.shape(asked, gpus), set()).add(rate)
     assert all(len(found) == 1 for found in rates.values())
     assert len(rates) == len(allocations.of(asked, range(2, 9)))
@@ -134,7 +132,7 @@ def test_the_border_of_a_certificate_carries_what_it_says(machine: str) -> None:
     for gpus in ((0, 1), (0, 1, 2, 3), (1, 4, 5, 6), (0, 2, 3, 5, 6), tuple(range(8)), (0, 1, 2, last)):
         asked = question.asked(graph, gpus)
         for kind in packing.TASKS:
-            packed = packing.of(asked, kind)
+            packed = pack.of(asked, kind)
             assert packed.bound is not None
             assert sum(each.rate for each in border.crossings(asked, packed)) == packed.bound.capacity
             held = border.sets(asked, packed)
@@ -145,5 +143,5 @@ def test_the_border_of_a_certificate_carries_what_it_says(machine: str) -> None:
 def test_one_gpu_has_no_border() -> None:
     graph = notation.parse("dgx1v").graph()
     asked = question.asked(graph, (3,))
-    packed = packing.of(asked, "all-reduce")
+    packed = pack.of(asked, "all-reduce")
     assert (border.crossings(asked, packed), border.sets(asked, packed), border.reason(asked, packed)) == ([], [], "")

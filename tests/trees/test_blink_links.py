@@ -10,7 +10,7 @@ from syncline.fabric import files, notation
 from syncline.studies.reproduction import blink_links
 from syncline.studies.reproduction.blink_links import GIGABITS, Links, alike, two_servers
 from syncline.studies.reproduction.runs import Runs
-from syncline.treegen import packing, question, servers
+from syncline.treegen import pack, question, servers
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def test_allocations_that_are_alike_are_all_allocations() -> None:
     }
     graph = notation.parse(blink_links.MACHINE).graph()
     for each in alike(3):
-        rates = [packing.of(question.asked(graph, each.gpus, kind), "broadcast").rate for kind in ("nvlink", "pcie")]
+        rates = [pack.of(question.asked(graph, each.gpus, kind), "broadcast").rate for kind in ("nvlink", "pcie")]
         assert min(rates) > 0
 
 
@@ -74,7 +74,7 @@ def test_the_file_of_two_servers_has_their_nvlinks(tmp_path: Path) -> None:
     whole = notation.parse("dgx1v(efficiency=94%)").graph()
     for mine, gpus in ((range(3), range(3)), (range(3, 8), range(5))):
         here, there = (
-            packing.of(question.asked(g, list(some), "nvlink"), "all-reduce").rate
+            pack.of(question.asked(g, list(some), "nvlink"), "all-reduce").rate
             for g, some in ((graph, mine), (whole, gpus))
         )
         assert here == there

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from support.command import Ended
-from syncline.treegen import choice, loads, packing
+from syncline.treegen import choice, loads, pack, packing
 from syncline.treegen.choice import Goal
 from syncline.treegen.packing import Collective, Packing
 from syncline.treegen.question import Question
@@ -82,7 +82,7 @@ def test_more_to_send_than_is_received_costs_nothing(
     gpus: int, links: Links, collective: Collective, rate: Fraction | int
 ) -> None:
     asked = _question(gpus, links)
-    packed = packing.of(asked, collective)
+    packed = pack.of(asked, collective)
     _check(asked, packed)
     assert packed.rate == rate
 
@@ -97,7 +97,7 @@ def test_no_trees_are_faster(seed: int) -> None:
             links[one, two], links[two, one] = chance.choice((1, 2, 3, 7)), chance.choice((1, 2, 5, 8))
     asked = _question(gpus, links)
     for collective in COLLECTIVES:
-        packed = packing.of(asked, collective)
+        packed = pack.of(asked, collective)
         _check(asked, packed)
         assert float(packed.rate) == pytest.approx(_best_of_flows(gpus, links, collective), rel=1e-6), collective
         assert packed.rate <= packed.best_rate
@@ -123,7 +123,7 @@ def test_another_root_may_be_faster_than_the_one_of_the_best_bound() -> None:
     assert [int(rate) for rate in packing.rates(asked, "broadcast")[:3]] == [23, 23, 21]
     best = choice.best(asked, "broadcast", "auto", Goal("trees", 10**6)).packing
     assert best.trees[0].root == 2
-    assert best.rate == 21 > packing.of(asked, "broadcast", 0).rate
+    assert best.rate == 21 > pack.of(asked, "broadcast", 0).rate
 
 
 @pytest.mark.parametrize("collective", ["broadcast", "all-gather", "all-reduce"])
@@ -131,9 +131,9 @@ def test_many_gpus_use_what_links_have_both_ways(collective: Collective) -> None
     """Too many for a linear program, their switch is removed on links that are alike either way."""
     gpus = packing.MOST_UNEQUAL + 1
     even = dict.fromkeys(_star(gpus), 1)
-    packed = packing.of(_question(gpus, _star(gpus)), collective)
+    packed = pack.of(_question(gpus, _star(gpus)), collective)
     _check(_question(gpus, _star(gpus)), packed)
-    assert packed.rate == packing.of(_question(gpus, even), collective).rate > 0
+    assert packed.rate == pack.of(_question(gpus, even), collective).rate > 0
 
 
 def test_one_after_the_other_where_no_tree_goes_both_ways() -> None:

@@ -18,8 +18,8 @@ from syncline.base.errors import InputError
 from syncline.fabric import notation
 from syncline.fabric.graph import Graph
 from syncline.plans import plan_form
-from syncline.sections.endpoints.streams import PEER_ACCESS_PS
-from syncline.treegen import choice, hybrid, packing, plan, question
+from syncline.treegen import choice, hybrid, pack, plan, question
+from syncline.treegen.costs import PEER_ACCESS_PS
 from syncline.treegen.hybrid import Hybrid
 
 Command = Callable[..., Ended]
@@ -147,7 +147,7 @@ def test_other_splits_are_slower(switch_ps: int, graph: Graph, simulated: Simula
 
 def test_a_switch_that_takes_too_long_leaves_everything_to_nvlinks(graph: Graph) -> None:
     for gpus in combinations(range(8), 3):
-        alone = packing.of(question.asked(graph, gpus, "nvlink"), "broadcast")
+        alone = pack.of(question.asked(graph, gpus, "nvlink"), "broadcast")
         if len(alone.components) > 1:
             continue
         found = hybrid.of(graph, gpus, "broadcast", 0, 10**8, switch_ps=10**12)

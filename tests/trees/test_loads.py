@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncline.treegen import loads, packing
+from syncline.treegen import loads, pack, packing
 from syncline.treegen.loads import Way
 from syncline.treegen.question import Question
 
@@ -73,7 +73,7 @@ def test_equal_shares_are_careful_and_exact_for_equal_loads(ways: dict[Way, Frac
 
 @pytest.mark.parametrize("kind", ["broadcast", "reduce", "all-gather", "reduce-scatter", "all-reduce"])
 def test_trees_at_equal_shares_fit_and_use_a_share_up_where_they_were_too_fast(kind: packing.Collective) -> None:
-    packed = packing.of(ASKED, kind)
+    packed = pack.of(ASKED, kind)
     assert packed.trees
     before = loads.factor(ASKED, loads.connections(packed, packed.trees))
     found = loads.at_equal_shares(ASKED, packed)

@@ -12,7 +12,7 @@ import pytest
 from support.command import Ended
 from syncline.fabric import notation
 from syncline.sections.endpoints import streams
-from syncline.treegen import choice, packing, question
+from syncline.treegen import choice, pack, question
 
 Command = Callable[..., Ended]
 
@@ -51,7 +51,7 @@ def test_times_of_streams(
 def test_a_chain_takes_the_time_of_its_closed_form() -> None:
     """One tree along links that are full, with the number of slices that is best of all."""
     asked = question.asked(notation.parse("dgx1p").graph(), (1, 5, 6))
-    packed = packing.of(asked, "broadcast")
+    packed = pack.of(asked, "broadcast")
     (tree,) = packed.trees
     assert tree.depth(packed.arcs) == 2
     assert packed.rate == asked.link_unit

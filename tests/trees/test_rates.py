@@ -11,7 +11,7 @@ import pytest
 
 from support import cuts
 from syncline.fabric import notation
-from syncline.treegen import choice, fewest, packing, question
+from syncline.treegen import choice, fewest, pack, packing, question
 from syncline.treegen.packing import Collective, Packing
 from syncline.treegen.question import Question
 
@@ -44,21 +44,21 @@ def test_every_allocation_of_a_dgx1(machine: str, size: int) -> None:
         capacity = _capacity(machine, gpus)
         asked = question.asked(graph, gpus)
         for root in range(size):
-            packed = packing.of(asked, "broadcast", root)
+            packed = pack.of(asked, "broadcast", root)
             best = cuts.from_root(capacity, gpus, gpus[root])
             assert packed.rate == packed.best_rate == best * unit, (gpus, root)
             assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=False) is None
             best = cuts.each(capacity, gpus, gpus[root])
             for kind in ("scatter", "gather"):
-                packed = packing.of(asked, kind, root)
+                packed = pack.of(asked, kind, root)
                 assert packed.rate == packed.best_rate == best * unit, (gpus, root)
                 if best:
                     assert cuts.fault_of_paths(_as_listed(packed, gpus, unit), capacity, gpus, best / size) is None
-        packed = packing.of(asked, "all-gather")
+        packed = pack.of(asked, "all-gather")
         assert packed.rate == packed.best_rate == cuts.from_all(capacity, gpus) * unit, gpus
         assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=False) is None
         if size <= 6:
-            packed = packing.of(asked, "all-reduce")
+            packed = pack.of(asked, "all-reduce")
             assert packed.rate == packed.best_rate == cuts.both_ways(capacity, gpus) * unit, gpus
             assert cuts.fault(_as_listed(packed, gpus, unit), capacity, gpus, both=True) is None
 
@@ -69,7 +69,7 @@ def test_as_few_trees_as_there_can_be(machine: str) -> None:
     graph, unit = notation.parse(machine).graph(), UNITS[machine]
     for size in range(2, 9):
         for gpus in itertools.combinations(range(8), size):
-            packed = packing.of(question.asked(graph, gpus), "broadcast")
+            packed = pack.of(question.asked(graph, gpus), "broadcast")
             for objective in choice.OBJECTIVES if packed.trees else ():
                 chosen = choice.of(packed, objective, 10**8)
                 few = Packing(packed.collective, packed.components, packed.bound, packed.arcs, (), chosen.trees)
@@ -83,7 +83,7 @@ def test_the_published_trees_of_a_dgx1v() -> None:
     """Six unit trees of depth 4 (roots 0, 1, 4, 5) or 5, or four deeper ones (Blink, section 3.2.1)."""
     asked = question.asked(notation.parse("dgx1v").graph(), tuple(range(8)))
     for root in range(8):
-        packed = packing.of(asked, "broadcast", root)
+        packed = pack.of(asked, "broadcast", root)
         few, shallow = (choice.of(packed, goal, 10**8).trees for goal in ("trees", "depth"))
         assert sorted(float(tree.weight / asked.link_unit) for tree in few) == [1, 1, 2, 2]
         assert max(tree.depth(packed.arcs) for tree in shallow) == (4 if root in (0, 1, 4, 5) else 5)
@@ -112,18 +112,18 @@ def test_random_networks(seed: int) -> None:
     arcs = tuple(sorted((relabelled[src], relabelled[dst], rate) for src, dst, rate in asked.arcs))
     other = Question(gpus, gpus, arcs, asked.link_unit, "all", others=False)
     for root in gpus:
-        packed = packing.of(asked, "broadcast", root)
+        packed = pack.of(asked, "broadcast", root)
         assert packed.rate == packed.best_rate == cuts.from_root(capacity, gpus, root)
         assert cuts.fault(_as_listed(packed, gpus, 1), capacity, gpus, both=False) is None
-        assert packing.of(other, "broadcast", relabelled[root]).rate == packed.rate
-    packed = packing.of(asked, "all-gather")
+        assert pack.of(other, "broadcast", relabelled[root]).rate == packed.rate
+    packed = pack.of(asked, "all-gather")
     assert packed.rate == packed.best_rate == cuts.from_all(capacity, gpus)
     assert cuts.fault(_as_listed(packed, gpus, 1), capacity, gpus, both=False) is None
     backward = {(dst, src): rate for (src, dst), rate in capacity.items()}
-    packed = packing.of(asked, "reduce-scatter")
+    packed = pack.of(asked, "reduce-scatter")
     assert packed.rate == cuts.from_all(backward, gpus)
     for kind, there in (("scatter", capacity), ("gather", backward)):
-        packed = packing.of(asked, kind, gpus[-1])  # type: ignore[arg-type]
+        packed = pack.of(asked, kind, gpus[-1])  # type: ignore[arg-type]
         best = cuts.each(there, gpus, gpus[-1])
         assert packed.rate == packed.best_rate == best
         if best:
@@ -138,14 +138,14 @@ def test_nvswitch_is_no_mesh(machine: str, gpus: int, each: int) -> None:
     """A GPU has as much as its links to the switch, whomever it talks to; one-hop trees reach the optimum."""
     asked = question.asked(notation.parse(machine).graph(), tuple(range(gpus)))
     unit = asked.link_unit
-    broadcast = packing.of(asked, "broadcast", gpus // 2)
+    broadcast = pack.of(asked, "broadcast", gpus // 2)
     assert broadcast.rate == broadcast.best_rate == each * unit
     for collective, rate in (
         ("all-gather", Fraction(each * gpus, gpus - 1)),
         ("reduce-scatter", Fraction(each * gpus, gpus - 1)),
         ("all-reduce", Fraction(each * gpus, 2 * (gpus - 1))),
     ):
-        packed = packing.of(asked, collective)  # type: ignore[arg-type]
+        packed = pack.of(asked, collective)  # type: ignore[arg-type]
         assert packed.rate == packed.best_rate == rate * unit
         assert [tree.depth(packed.arcs) for tree in packed.trees] == [1] * gpus
 
@@ -159,7 +159,7 @@ def test_clusters(machine: str, collective: Collective) -> None:
     """Switches are removed without a loss, and nothing carries too much on any link of the cluster."""
     cluster = notation.parse(machine)
     asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
-    packed = packing.of(asked, collective)
+    packed = pack.of(asked, collective)
     assert packed.rate == packed.best_rate > 0
     left = {(src, dst): Fraction(rate) for src, dst, rate in asked.arcs}
     for arc in packed.arcs:
@@ -174,7 +174,7 @@ def test_few_trees_over_switches_fit(machine: str) -> None:
     """They span, load no link beyond what it carries, and are not fewer than the bound."""
     cluster = notation.parse(machine)
     asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
-    packed = packing.of(asked, "broadcast", 1)
+    packed = pack.of(asked, "broadcast", 1)
     few = fewest.of(packed)
     assert sum(tree.weight for tree in few.trees) == packed.rate == packed.best_rate
     assert few.at_least <= len(few.trees) <= len(packed.trees)
@@ -211,7 +211,7 @@ def test_names_decide_nothing_among_many_gpus(machine: str, collective: Collecti
     other = Question(asked.gpus, asked.nodes, arcs, asked.link_unit, asked.links, others=asked.others)
     rates = set()
     for of in (asked, other):
-        packed = packing.of(of, collective, 3 if of is asked else names[3])
+        packed = pack.of(of, collective, 3 if of is asked else names[3])
         assert packed.rate == packed.best_rate
         rates.add(packed.rate)
         left = {(src, dst): Fraction(rate) for src, dst, rate in of.arcs}
@@ -239,10 +239,10 @@ def test_trees_of_one_root_are_predicted_as_all_of_them(
     """What stands for all trees has their rate and their time, for small and large vectors."""
     cluster = notation.parse(machine)
     asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
-    every = packing.of(asked, collective)
+    every = pack.of(asked, collective)
     monkeypatch.setattr(packing, "MOST_GPUS", 64)
     # Another object, as answers are kept.
-    one = packing.of(replace(asked, others=not asked.others), collective)
+    one = pack.of(replace(asked, others=not asked.others), collective)
     assert (every.roots, one.roots) == (1, cluster.npus // kinds)
     assert len(one.trees) * one.roots == len(every.trees)
     assert (one.rate, one.bound) == (every.rate, every.bound)
@@ -253,7 +253,7 @@ def test_trees_of_one_root_are_predicted_as_all_of_them(
 
 def test_a_weight_may_be_given_up_for_fewer_trees() -> None:
     asked = question.asked(notation.parse("dgx1v").graph(), (0, 1, 2, 3))
-    packed = packing.of(asked, "broadcast")
+    packed = pack.of(asked, "broadcast")
     few = fewest.of(packed, threshold=0.4)
     assert len(few.trees) < len(fewest.of(packed).trees)
     assert sum(tree.weight for tree in few.trees) >= Fraction(6, 10) * packed.rate

@@ -15,7 +15,7 @@ import pytest
 from support import cuts
 from support.command import Ended
 from syncline.fabric import notation
-from syncline.treegen import choice, packing, question, roots
+from syncline.treegen import choice, pack, question, roots
 from syncline.treegen.packing import Packing
 from syncline.treegen.question import Question
 
@@ -57,7 +57,7 @@ def test_roots_of_an_all_reduce_are_moved_at_no_cost(size: int) -> None:
     graph = notation.parse("dgx1v").graph()
     for gpus in itertools.combinations(range(8), size):
         asked = question.asked(graph, gpus)
-        found = packing.of(asked, "all-reduce")
+        found = pack.of(asked, "all-reduce")
         capacity = {(src, dst): rate for src, dst, rate in asked.arcs}
         deepest = max((tree.depth(found.arcs) for tree in found.trees), default=0)
         for root in (None, "auto", size - 1):
@@ -79,7 +79,7 @@ def test_either_way_of_an_all_reduce_has_a_time() -> None:
         taken = choice.ONE_AFTER_THE_OTHER if best.packing.stages else choice.BOTH_WAYS
         assert best.predicted_s[taken] == min(best.predicted_s.values())
     assert not best.packing.stages
-    stages = tuple(packing.of(asked, kind) for kind in choice.STAGES)
+    stages = tuple(pack.of(asked, kind) for kind in choice.STAGES)
     after = replace(best.packing, trees=(), stages=stages)
     assert after.rate == 3 * asked.link_unit < best.packing.rate  # six links down and six up, in turn
 
@@ -91,7 +91,7 @@ def test_the_root_of_two_stages_is_best_for_both_together(seed: int) -> None:
     gpus = chance.randint(3, 5)
     arcs = tuple((src, dst, chance.randint(1, 9)) for src, dst in itertools.permutations(range(gpus), 2))
     asked = Question(tuple(range(gpus)), tuple(range(gpus)), arcs, 1, "all", others=False)
-    times = [sum(1 / packing.of(asked, kind, root).rate for kind in choice.STAGES) for root in range(gpus)]
+    times = [sum(1 / pack.of(asked, kind, root).rate for kind in choice.STAGES) for root in range(gpus)]
     assert times[roots.of_stages(asked)] == min(times)
 
 

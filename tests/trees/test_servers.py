@@ -17,7 +17,7 @@ from syncline.base.errors import InputError
 from syncline.fabric import files, notation
 from syncline.plans import plan_form
 from syncline.studies.reproduction.blink_links import two_servers
-from syncline.treegen import loads, packing, question, servers
+from syncline.treegen import loads, pack, question, servers
 from syncline.treegen.packing import Collective
 
 Command = Callable[..., Ended]
@@ -60,7 +60,7 @@ class Case:
     def bound(self, kind: Collective, root: int) -> float:
         """Bytes per second that no schedule exceeds, of the links of the whole cluster."""
         asked = question.asked(notation.parse(self.machine).graph(), self.members, "all")
-        return float(packing.of(asked, kind, root).best_rate)
+        return float(pack.of(asked, kind, root).best_rate)
 
     def planned(self, kind: Collective, root: int, size: int, backend: str = "flow") -> float:
         """Seconds that the plan takes, which is verified."""

@@ -14,7 +14,7 @@ import msccl_rules
 import mscclpp_rules
 from support.command import Ended
 from syncline.fabric import notation
-from syncline.treegen import packing, plan, question
+from syncline.treegen import pack, plan, question
 
 Command = Callable[..., Ended]
 
@@ -59,7 +59,7 @@ def test_a_large_vector_takes_the_time_of_the_rate(
 def test_slices_are_no_more_than_the_verifier_has_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = notation.parse("dgx1v").graph()
     asked = question.asked(graph, tuple(range(8)))
-    packed = packing.of(asked, "all-reduce")
+    packed = pack.of(asked, "all-reduce")
 
     def written(slices: int) -> tuple[int, int]:
         """The number of slices, and the most steps of a rank times the most threads."""

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from syncline.fabric import notation
-from syncline.treegen import choice, fewest, packing, question, search
+from syncline.treegen import choice, fewest, pack, question, search
 from syncline.treegen.question import Question
 
 
@@ -28,7 +28,7 @@ def _regular(chance: random.Random) -> Question:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_trying_finds_as_few_trees_as_the_integer_program(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    packed = packing.of(_regular(random.Random(seed)), "broadcast")
+    packed = pack.of(_regular(random.Random(seed)), "broadcast")
     tried = [choice.of(packed, goal, 1) for goal in ("trees", "depth")]
     monkeypatch.setattr(search, "exactly", lambda *_: None)
     solved = [choice.of(packed, goal, 1) for goal in ("trees", "depth")]
@@ -48,7 +48,7 @@ def test_no_integer_program_is_needed_on_a_dgx1(machine: str, monkeypatch: pytes
     monkeypatch.setattr("syncline.treegen.fewest._integer", lambda *_, **__: pytest.fail("an integer program"))
     asked = question.asked(notation.parse(machine).graph(), tuple(range(8)))
     for root in range(8):
-        packed = packing.of(asked, "broadcast", root)
+        packed = pack.of(asked, "broadcast", root)
         chosen = fewest.shallowest(packed)
         assert sum(tree.weight for tree in chosen.trees) == packed.best_rate
 

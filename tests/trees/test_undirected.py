@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from syncline.fabric import notation
-from syncline.treegen import loads, packing, question
+from syncline.treegen import loads, pack, question
 from syncline.treegen.packing import Packing
 from syncline.treegen.question import Question
 
@@ -50,14 +50,14 @@ def _check(asked: Question, packed: Packing) -> None:
 )
 def test_shares_of_switches_suit_the_trees(gpus: int, links: Links, rate: int) -> None:
     asked = _question(gpus, links)
-    packed = packing.of(asked, "all-reduce")
+    packed = pack.of(asked, "all-reduce")
     _check(asked, packed)
     assert packed.rate == packed.best_rate == rate
 
 
 def test_gpus_of_a_cluster_in_unequal_numbers() -> None:
     asked = question.asked(notation.parse("dgx-h100(nodes=3)").graph(), (0, 8, 9, 16))
-    packed = packing.of(asked, "all-reduce")
+    packed = pack.of(asked, "all-reduce")
     _check(asked, packed)
     assert packed.rate == packed.best_rate == 2 * asked.link_unit
 
@@ -70,7 +70,7 @@ def test_no_trees_are_faster(seed: int) -> None:
     pairs = combinations(range(gpus + switches), 2)
     links = {pair: chance.randint(1, 6) for pair in pairs if pair[1] >= gpus or chance.random() < 0.4}
     asked = _question(gpus, links)
-    packed = packing.of(asked, "all-reduce")
+    packed = pack.of(asked, "all-reduce")
     _check(asked, packed)
     assert float(packed.rate) == pytest.approx(_best_of_all(gpus, links), rel=1e-6)
     assert packed.rate == packed.best_rate

@@ -14,7 +14,7 @@ import pytest
 
 from support import cuts
 from support.command import Ended
-from syncline.treegen import packing, unequal
+from syncline.treegen import pack, unequal
 from syncline.treegen.packing import Packing
 from syncline.treegen.question import Question
 
@@ -63,7 +63,7 @@ def _network(seed: int, most: int) -> tuple[int, dict[tuple[int, int], int]]:
 def test_nothing_is_faster_of_all_trees(seed: int) -> None:
     """The rate is the optimum over all trees; it is proved by sets, and trees of that rate fit."""
     gpus, capacity = _network(seed, 5)
-    packed = packing.of(_question(gpus, capacity), "all-reduce")
+    packed = pack.of(_question(gpus, capacity), "all-reduce")
     if len(packed.components) > 1:
         assert packed.rate == packed.best_rate == 0
         return
@@ -77,7 +77,7 @@ def test_nothing_is_faster_of_all_trees(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1030))
 def test_larger_networks_are_proved(seed: int) -> None:
     gpus, capacity = _network(seed, 8)
-    packed = packing.of(_question(gpus, capacity), "all-reduce")
+    packed = pack.of(_question(gpus, capacity), "all-reduce")
     even = {(a, b): min(rate, capacity.get((b, a), 0)) for (a, b), rate in capacity.items()}
     assert packed.rate == packed.best_rate
     assert packed.rate >= (cuts.both_ways(even, range(gpus)) if gpus < 8 else 0)
@@ -89,7 +89,7 @@ def test_larger_networks_are_proved(seed: int) -> None:
 def test_a_ring_one_way() -> None:
     """No link has an opposite, so that no tree could be used both ways."""
     capacity = {(gpu, (gpu + 1) % 4): 6 for gpu in range(4)}
-    packed = packing.of(_question(4, capacity), "all-reduce")
+    packed = pack.of(_question(4, capacity), "all-reduce")
     assert packed.rate == packed.best_rate == 4  # 6 links of 4 are each used by 3 trees to a root and 3 from it
     assert _fault(packed, capacity, 4) is None
 
@@ -97,7 +97,7 @@ def test_a_ring_one_way() -> None:
 def test_a_root_that_is_given() -> None:
     gpus, capacity = _network(3, 4)
     asked = _question(gpus, capacity)
-    best = packing.of(asked, "all-reduce")
+    best = pack.of(asked, "all-reduce")
     for root in range(gpus):
         packed = unequal.improved(asked, best, root)
         assert {tree.root for tree in packed.trees} == {root}

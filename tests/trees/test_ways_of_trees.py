@@ -12,7 +12,7 @@ import pytest
 
 import syncline
 from syncline.fabric import notation
-from syncline.treegen import packing, plan, question
+from syncline.treegen import pack, plan, question
 
 KINDS = ("broadcast", "reduce", "scatter", "gather", "all-gather", "reduce-scatter", "all-reduce")
 SIZE = 300_000_000
@@ -109,7 +109,7 @@ def test_only_ways_that_need_it_are_named() -> None:
     for machine in ("dgx1v", "dgx2", "dgx-h100"):
         graph = notation.parse(machine).graph()
         asked = question.asked(graph, range(graph.npus))
-        form = plan.form(graph, asked, packing.of(asked, "broadcast"), 4, "trees")
+        form = plan.form(graph, asked, pack.of(asked, "broadcast"), 4, "trees")
         assert "through" not in json.dumps(form)
 
 

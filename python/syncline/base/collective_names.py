@@ -8,11 +8,7 @@ results have the one name.
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final, Literal, get_args
-
-from pydantic import BeforeValidator, GetJsonSchemaHandler
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from typing import Final, Literal, get_args
 
 from syncline.base.errors import Problem, command_line, did_you_mean, one_of
 
@@ -39,38 +35,3 @@ def chosen(flag: str, text: str, problems: list[Problem], names: tuple[str, ...]
         message = f"this collective is not known{did_you_mean(text, names)}"
         problems += command_line(flag, text, message, one_of(names)).problems
     return found
-
-
-class _AnySpelling:
-    """In the JSON Schema: the names, which editors complete, and their other spellings."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        return {"anyOf": [handler(schema), {"type": "string", "pattern": _pattern()}]}
-
-
-def _pattern() -> str:
-    def letter(character: str) -> str:
-        return "[-_ ]?" if character == "-" else f"[{character.upper()}{character}]"
-
-    return f"^({'|'.join(''.join(map(letter, name)) for name in NAMES)})$"
-
-
-def _of_value(value: Any) -> Any:
-    return settled(value) if isinstance(value, str) else value
-
-
-def _each_once(value: Any) -> Any:
-    """A mapping whose keys are collectives, none of them under two names."""
-    from syncline.fabric.fields import refused
-
-    seen: dict[str, str] = {}
-    for key in value if isinstance(value, dict) else ():
-        if isinstance(key, str) and (other := seen.setdefault(settled(key), key)) != key:
-            raise refused(f"{other} and {key} are the same collective", "each collective once")
-    return value
-
-
-Collective = Annotated[Name, BeforeValidator(_of_value), _AnySpelling()]
-"""A field that names a collective."""
-EACH_ONCE: Final = BeforeValidator(_each_once)
-"""On a mapping from collectives: the same one under two names is refused."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 import difflib
 import errno
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final, Protocol
 
-if TYPE_CHECKING:
-    from syncline.commands.api.runs import Run
+from syncline import _version
 
 SHOWN_VALUE_LENGTH = 60
 MOST_LISTED: Final = 50
@@ -70,19 +69,39 @@ class InputError(Exception):
 
     def as_json(self) -> str:
         """The problems as one JSON object."""
-        from syncline import __version__
-        from syncline.results.documents import SCHEMA_VERSION
-
         listed = [asdict(problem) for problem in self.problems[:MOST_LISTED]]
         omitted = {"omitted": self.omitted} if self.omitted else {}
-        versions = {"schema_version": SCHEMA_VERSION, "version": __version__}
-        return json.dumps({**versions, "errors": listed, **omitted}, ensure_ascii=True)
+        return json.dumps({**_version.versions(), "errors": listed, **omitted}, ensure_ascii=True)
+
+
+class PartialRun(Protocol):
+    """What had been simulated before an error: the `Run` that [`syncline.run`] returns."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The document of `syncline run --json`."""
+
+    @property
+    def status(self) -> str:
+        """`complete` or `partial`."""
+
+    @property
+    def finished(self) -> list[str]:
+        """The systems that were simulated and whose tables are known."""
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """The systems whose simulation failed, and why."""
+
+    @property
+    def systems(self) -> Mapping[str, Any]:
+        """The systems that were simulated, by name."""
 
 
 class SimulationFailedError(Exception):
     """A simulation started and could not be finished; `run` has what came of the others, if there were any."""
 
-    def __init__(self, message: str, *, run: Run | None = None) -> None:
+    def __init__(self, message: str, *, run: PartialRun | None = None) -> None:
         super().__init__(message)
         self.run = run
 
@@ -90,7 +109,7 @@ class SimulationFailedError(Exception):
 class CancelledError(Exception):
     """A `syncline.Cancellation` ended this; `run` has the systems that were finished, if there were any."""
 
-    def __init__(self, message: str = "this was cancelled", *, run: Run | None = None) -> None:
+    def __init__(self, message: str = "this was cancelled", *, run: PartialRun | None = None) -> None:
         super().__init__(message)
         self.run = run
 
@@ -104,7 +123,7 @@ class NotWrittenError(OSError):
     simulated, if it was a run that could not be written.
     """
 
-    run: Run | None = None
+    run: PartialRun | None = None
 
 
 class EngineDefectError(SimulationFailedError):

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from syncline.base import folders, inputs
+from syncline.base import atomic, folders, inputs
 from syncline.base.errors import InputError, command_line, unwritten
 
 HEAD_BYTES: Final = 8192
@@ -132,13 +132,11 @@ def write_into(folder: Path, files: Mapping[str, tuple[bytes, Kind]], flag: str 
     """Writes files by their names into a folder, which is made. Raises [`InputError`] before any is written if one of
     them is not replaced, or where they cannot be written; and [`NotWrittenError`] where the disk is full.
     """
-    from syncline.results import rundir
-
     check_all(((folder / name, kind) for name, (_, kind) in files.items()), flag)
     with folders.made(folder, flag):
         try:
             for name, (content, _) in files.items():
-                rundir.write(folder / name, content)
+                atomic.write(folder / name, content)
         except (OSError, ValueError) as error:
             raise unwritten(folder, error, flag) from None
 
@@ -147,11 +145,9 @@ def write(path: Path, content: str | bytes, kind: Kind, flag: str = "--out") -> 
     """Writes a file as a whole or not at all. Raises [`InputError`] where it is not replaced, or cannot be written; and
     [`NotWrittenError`] where the disk is full.
     """
-    from syncline.results import rundir
-
     check(path, kind, flag)
     try:
-        rundir.write(path, content)
+        atomic.write(path, content)
     except (OSError, ValueError) as error:
         raise unwritten(path, error, flag) from None
 

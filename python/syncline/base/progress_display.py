@@ -14,7 +14,7 @@ from rich.cells import cell_len
 from syncline.base.text_units import duration
 
 if TYPE_CHECKING:
-    from syncline.engine.runner import Standing, Watch
+    from syncline.base.progress import Standing, Watch
 
 BAR: Final = 20
 """Characters of the bar."""

@@ -17,8 +17,9 @@ from syncline.experiment import effect, programs
 from syncline.experiment.load import Variant
 from syncline.fabric.gpus import GPUS, NARROW
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.sections.collective import DEFAULT_CHUNK, EXCHANGE, Collective
 from syncline.sections.endpoints import Buses, EndpointSection
-from syncline.sections.experiment import DEFAULT_CHUNK, EXCHANGE, Collective, Experiment
+from syncline.sections.experiment import Experiment
 from syncline.sections.networks.base import NetworkSection
 from syncline.sections.npu import FIGURES
 from syncline.sections.packed import PACKED, Trees

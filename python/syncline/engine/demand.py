@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from syncline.base import description
 from syncline.base.errors import InputError, Problem
-from syncline.engine import description
 
 KEPT: Final = 64
 """Descriptions whose answers are kept: runs are set up several times."""

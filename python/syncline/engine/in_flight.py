@@ -34,24 +34,22 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from syncline.base import description
 from syncline.base.quantities import SIZE
 from syncline.base.text_units import duration
-from syncline.engine import demand, description
+from syncline.engine import demand
+from syncline.sections.collective import DEFAULT_CHUNK, DEFAULT_IN_FLIGHT
 from syncline.sections.endpoints.ideal import IdealEndpoint
 from syncline.sections.networks.flow import FlowNetwork
 from syncline.sections.workloads import ROOTED
 
 if TYPE_CHECKING:
-    from syncline.sections.experiment import Collective
+    from syncline.sections.collective import Collective
 
 RULE: Final = 5
 """The version of what follows from a fabric: results that were kept are for one of them."""
-CHUNK: Final = 64 * 1024
-"""Bytes of a chunk, unless the fabric needs more."""
 SMALLEST: Final = 4 * 1024
 """Bytes of the smallest chunk that is tried."""
-IN_FLIGHT: Final = 16
-"""Chunks in flight, unless the fabric needs more."""
 ALIGNED: Final = 16
 """Of how many bytes chunks of equal sizes are multiples: of what GPUs load and store at once."""
 MOST_IN_FLIGHT: Final = 256
@@ -330,13 +328,13 @@ class _Wave:
 
 def _preference(*, is_only: bool) -> Callable[[_Cut], tuple[int, int, int]]:
     """What is least in the best of cuts that are equally fast: of the only collective of a run the number of chunks,
-    and where others may wait for it, the bytes in flight. There, [`IN_FLIGHT`] chunks are none too many: with fewer,
-    links idle while an NPU is late.
+    and where others may wait for it, the bytes in flight. There, [`DEFAULT_IN_FLIGHT`] chunks are none too many: with
+    fewer, links idle while an NPU is late.
     """
 
     def key(cut: _Cut) -> tuple[int, int, int]:
         chunk, inflight = cut
-        return (-chunk, inflight, 0) if is_only else (chunk * max(inflight, IN_FLIGHT), -chunk, -inflight)
+        return (-chunk, inflight, 0) if is_only else (chunk * max(inflight, DEFAULT_IN_FLIGHT), -chunk, -inflight)
 
     return key
 
@@ -364,7 +362,7 @@ class _Waves:
         chunk = smallest
         while True:
             wave, chunks = self.of(min(equal(size, chunk), size)), -(-size // chunk)
-            enough = wave.enough if is_only else max(IN_FLIGHT, wave.enough)
+            enough = wave.enough if is_only else max(DEFAULT_IN_FLIGHT, wave.enough)
             inflight = fixed or min(enough, 1 << (chunks - 1).bit_length())
             cuts.append(((chunk, inflight), wave.time(chunks, inflight)))
             if chunks == 1:
@@ -516,10 +514,10 @@ def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None, is_o
     """
     size, least = sizes[0], _least_chunk(sizes[0])
     if alone is None or size == 0:
-        return _Found(Usual(least, fixed or IN_FLIGHT, None), None) if least > CHUNK else None
-    smallest = least if least > CHUNK else min(SMALLEST, _power(size))
+        return _Found(Usual(least, fixed or DEFAULT_IN_FLIGHT, None), None) if least > DEFAULT_CHUNK else None
+    smallest = least if least > DEFAULT_CHUNK else min(SMALLEST, _power(size))
     waves = _waves(alone, size, is_only)
-    law = (least, fixed or IN_FLIGHT)
+    law = (least, fixed or DEFAULT_IN_FLIGHT)
     if waves is not None:
         law = waves.cut(size, smallest if is_only else min(least, _power(size)), fixed, is_only=is_only)[0]
     search = _Search(alone, sizes, None if alone.balances else waves, smallest, fixed)
@@ -527,7 +525,7 @@ def _found(alone: _Alone | None, sizes: tuple[int, int], fixed: int | None, is_o
         chunk = equal(size, best[0]) if is_only else best[0]
         return _Found(Usual(chunk, best[1], search.busy(best), search.time(best), search.slices(best)), waves)
     # One chunk is too costly to simulate, and several of them are more so.
-    most = IN_FLIGHT if alone.has_unlike_chunks else 1
+    most = DEFAULT_IN_FLIGHT if alone.has_unlike_chunks else 1
     return _Found(Usual(max(least, _power(-(-size // most))), fixed or most, None), waves)
 
 
@@ -539,7 +537,7 @@ def equal(size: int, chunk: int) -> int:
 
 def _least_chunk(size: int) -> int:
     """Bytes of the smallest usual chunk of a collective of so many bytes."""
-    least = CHUNK
+    least = DEFAULT_CHUNK
     while MOST_CHUNKS * least < size:
         least *= 2
     return least
@@ -558,9 +556,9 @@ def _waves(alone: _Alone, size: int, is_only: bool) -> _Waves | None:
     chunks = 1
     if alone.has_unlike_chunks:
         one = alone.tried_out(size, size, 1)
-        while one is not None and chunks < IN_FLIGHT and 2 * chunks * one.work <= COSTLY:
+        while one is not None and chunks < DEFAULT_IN_FLIGHT and 2 * chunks * one.work <= COSTLY:
             chunks *= 2
-    small, large = min(CHUNK, max(1, size // 2)), size
+    small, large = min(DEFAULT_CHUNK, max(1, size // 2)), size
     long = alone.wave(large, chunks)
     if is_only and chunks == 1 and long is not None and long.one <= ALIKE * long.link:
         return _Waves((large, large), (long, long))

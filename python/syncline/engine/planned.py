@@ -24,7 +24,8 @@ from syncline.treegen.servers import Servers
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
-    from syncline.sections.experiment import Collective, Experiment
+    from syncline.sections.collective import Collective
+    from syncline.sections.experiment import Experiment
 
 STEPS_OF_TWO: Final = 2
 """Sizes whose ratio is below the square root of two share a plan: so many classes for each doubling."""

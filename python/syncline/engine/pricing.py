@@ -23,8 +23,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from syncline.base import description
 from syncline.base.errors import InputError
-from syncline.engine import demand, description
+from syncline.engine import demand
 from syncline.experiment import programs
 from syncline.fabric import allocation, hardware, notation, topologies
 from syncline.fabric.machines import Cluster

@@ -14,7 +14,8 @@ from syncline.engine.specification import family_groups, of_family
 from syncline.experiment import programs
 from syncline.fabric.numbers import numbers
 from syncline.fabric.topologies import Wired
-from syncline.sections.experiment import Collective, Experiment
+from syncline.sections.collective import Collective
+from syncline.sections.experiment import Experiment
 from syncline.sections.workloads import GraphWorkload, JobsWorkload, kinds_of
 
 

@@ -1,24 +1,18 @@
-"""What the engine refuses, in the fields of an experiment.
-
-The engine names a field of its own description (`crates/system/src/spec.rs`), says what is wrong with it and what would
-do, and where there is one, the least number that would (`crates/core/src/refusal.rs`). Nothing here reads its words.
-"""
+"""What the engine refuses, in the fields of an experiment."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
 
 from syncline.base.errors import Problem
 from syncline.base.quantities import SIZE
+from syncline.core.refusals import Path, Refusal
 from syncline.sections.workloads import AstraWorkload, GraphWorkload
 
 if TYPE_CHECKING:
     from syncline.experiment.load import Variant
     from syncline.sections.experiment import Experiment
-
-Path = tuple[str, ...]
 
 PLANS: Final = ("collectives", "plans")
 """The plans of an experiment; their numbers follow, and then what is in their files."""
@@ -56,78 +50,67 @@ NAMES: Final[dict[Path, Path]] = {
 in their modules (`ENGINE_NAMES`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """What the engine refuses."""
+def of_plan(refusal: Refusal, variant: Variant) -> Problem | None:
+    """The problem at its place in the file of a plan, if it is one of a plan."""
+    plans = variant.experiment.collective.plan
+    number = refusal.field[len(PLANS)] if len(refusal.field) > len(PLANS) else ""
+    if refusal.field[: len(PLANS)] != PLANS or not number.isdecimal() or int(number) >= len(plans):
+        return None
+    found = plans[int(number)].problem(refusal.field[len(PLANS) + 1 :], refusal)
+    return replace(found, message=f"{found.message}{_which(variant)}")
 
-    field: Path
-    message: str
-    accepted: str | None
-    least: int | None
-    """The least number that would do, in the unit of the field."""
-    value: str | None
-    line: int | None
 
-    def of_plan(self, variant: Variant) -> Problem | None:
-        """The problem at its place in the file of a plan, if it is one of a plan."""
-        plans = variant.experiment.collective.plan
-        number = self.field[len(PLANS)] if len(self.field) > len(PLANS) else ""
-        if self.field[: len(PLANS)] != PLANS or not number.isdecimal() or int(number) >= len(plans):
-            return None
-        found = plans[int(number)].problem(self.field[len(PLANS) + 1 :], self)
-        return replace(found, message=f"{found.message}{_which(variant)}")
+def of_graph(refusal: Refusal, variant: Variant) -> Problem | None:
+    """The problem at its place in the file of a graph, if it is one of a graph."""
+    workload = variant.experiment.workload
+    prefix = next(
+        (p for p in (CLASSES, FAMILIES) if refusal.field[: len(p)] == p and len(refusal.field) > len(p)), None
+    )
+    if not isinstance(workload, GraphWorkload) or prefix is None:
+        return None
+    file, (number, *rest) = workload.file, refusal.field[len(prefix) :]
+    names = list(file.graph.classes if prefix == CLASSES else file.graph.families)
+    within = ["collective" if step == "collectives" else step for step in rest]
+    path = (prefix[-1], names[int(number)], *within)
+    found = file.problem(path, refusal.message, None, _accepted(refusal, variant))
+    return replace(found, message=f"{found.message}{_which(variant)}")
 
-    def of_graph(self, variant: Variant) -> Problem | None:
-        """The problem at its place in the file of a graph, if it is one of a graph."""
-        workload = variant.experiment.workload
-        prefix = next((p for p in (CLASSES, FAMILIES) if self.field[: len(p)] == p and len(self.field) > len(p)), None)
-        if not isinstance(workload, GraphWorkload) or prefix is None:
-            return None
-        file, (number, *rest) = workload.file, self.field[len(prefix) :]
-        names = list(file.graph.classes if prefix == CLASSES else file.graph.families)
-        within = ["collective" if step == "collectives" else step for step in rest]
-        path = (prefix[-1], names[int(number)], *within)
-        found = file.problem(path, self.message, None, self._accepted(variant))
-        return replace(found, message=f"{found.message}{_which(variant)}")
 
-    def path(self, experiment: Experiment) -> Path:
-        """The field of an experiment; empty where no single one is to blame."""
-        for section in (experiment.endpoint, experiment.network):
-            if self.field[:1] == (section.PART,) and len(self.field) > 1:
-                name = self.field[1]
-                return (section.PART, section.ENGINE_NAMES.get(name, name), *self.field[2:])
-        prefixes = [self.field[:n] for n in range(len(self.field), 0, -1)]
-        part = next((PARTS[prefix] for prefix in prefixes if prefix in PARTS), None)
-        if part is not None:
-            return part
-        named = next((prefix for prefix in prefixes if prefix in NAMES), ())
-        return NAMES.get(named, ()) + self.field[len(named) :]
+def path(refusal: Refusal, experiment: Experiment) -> Path:
+    """The field of an experiment; empty where no single one is to blame."""
+    for section in (experiment.endpoint, experiment.network):
+        if refusal.field[:1] == (section.PART,) and len(refusal.field) > 1:
+            name = refusal.field[1]
+            return (section.PART, section.ENGINE_NAMES.get(name, name), *refusal.field[2:])
+    prefixes = [refusal.field[:n] for n in range(len(refusal.field), 0, -1)]
+    part = next((PARTS[prefix] for prefix in prefixes if prefix in PARTS), None)
+    if part is not None:
+        return part
+    named = next((prefix for prefix in prefixes if prefix in NAMES), ())
+    return NAMES.get(named, ()) + refusal.field[len(named) :]
 
-    def problem(self, variant: Variant, suggested: str | None = None) -> Problem:
-        """The problem of a variant, with what is suggested in place of what the engine says it accepts."""
-        workload = variant.experiment.workload
-        accepted = suggested or self._accepted(variant)
-        if self.line is not None and isinstance(workload, AstraWorkload):
-            name = ".".join(self.field[len(TEXT) :])
-            return Problem(workload.astra_text, self.line, name, self.value, self.message, accepted)
-        return variant.problem(self.path(variant.experiment), f"{self.message}{_which(variant)}", accepted)
 
-    def _accepted(self, variant: Variant) -> str | None:
-        least = None if self.least is None else self._at_least(variant, self.least)
-        return ", or ".join(text for text in (least, self.accepted) if text) or None
+def problem(refusal: Refusal, variant: Variant, suggested: str | None = None) -> Problem:
+    """The problem of a variant, with what is suggested in place of what the engine says it accepts."""
+    workload = variant.experiment.workload
+    accepted = suggested or _accepted(refusal, variant)
+    if refusal.line is not None and isinstance(workload, AstraWorkload):
+        name = ".".join(refusal.field[len(TEXT) :])
+        return Problem(workload.astra_text, refusal.line, name, refusal.value, refusal.message, accepted)
+    return variant.problem(path(refusal, variant.experiment), f"{refusal.message}{_which(variant)}", accepted)
 
-    def _at_least(self, variant: Variant, least: int) -> str:
-        if self.field[-1].endswith("_packets"):
-            return f"at least {SIZE.format(least * (variant.experiment.network.packet_bytes or 1))}"
-        return f"at least {SIZE.format(least)}" if self.field[-1].endswith("_bytes") else f"{least} or more"
+
+def _accepted(refusal: Refusal, variant: Variant) -> str | None:
+    least = None if refusal.least is None else _at_least(refusal.field[-1], variant, refusal.least)
+    return ", or ".join(text for text in (least, refusal.accepted) if text) or None
+
+
+def _at_least(name: str, variant: Variant, least: int) -> str:
+    if name.endswith("_packets"):
+        return f"at least {SIZE.format(least * (variant.experiment.network.packet_bytes or 1))}"
+    return f"at least {SIZE.format(least)}" if name.endswith("_bytes") else f"{least} or more"
 
 
 def _which(variant: Variant) -> str:
     """The variant that a message is about, if the file has several."""
     return f" (variant {variant.name})" if variant.tree.origin.path else ""
-
-
-def read(error: ValueError) -> list[Refusal]:
-    """What a `SpecError` of the engine says."""
-    entries: list[dict[str, Any]] = json.loads(str(error))
-    return [Refusal(**entry | {"field": tuple(entry["field"])}) for entry in entries]

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
-from syncline.base import memory
+from syncline.base import description, memory
 from syncline.base.errors import CancelledError, InputError, Problem, SimulationFailedError, one_of
 from syncline.core import binding, cancelling, facts, recorded
 from syncline.core.attempt import NO_LIMIT, Attempt
 from syncline.core.preview import Preview
-from syncline.engine import completing, demand, description, in_flight, planned, refusals, specification
+from syncline.core.refusals import read as read_refusals
+from syncline.engine import completing, demand, in_flight, planned, refusals, specification
 from syncline.engine.comparison import DIFFERENT
 from syncline.experiment.effect import effective
 from syncline.sections.algorithms import Algorithm
@@ -281,18 +282,18 @@ def _request(variant: Variant, *, steady: bool = False, suggest: bool = False) -
 
 def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> Iterator[Problem]:
     """What the engine refuses, in words of the file; with `suggest`, with the algorithms that fit in place of one."""
-    for refusal in refusals.read(error):
-        planned = refusal.of_plan(variant)
+    for refusal in read_refusals(error):
+        planned = refusals.of_plan(refusal, variant)
         if planned is not None:
             yield planned
             continue
-        of_graph = refusal.of_graph(variant)
+        of_graph = refusals.of_graph(refusal, variant)
         if of_graph is not None:
             yield of_graph
             continue
-        path = refusal.path(variant.experiment)
+        path = refusals.path(refusal, variant.experiment)
         fit = _that_fit(variant, path) if suggest and path[:2] in ALGORITHMS else []
-        yield refusal.problem(variant, one_of(fit) if fit else None)
+        yield refusals.problem(refusal, variant, one_of(fit) if fit else None)
 
 
 def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:

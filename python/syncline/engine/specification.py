@@ -16,8 +16,9 @@ from syncline.fabric import topologies
 from syncline.fabric.numbers import numbers
 from syncline.fabric.topology import Topology
 from syncline.models import described as models
-from syncline.sections import compute
-from syncline.sections.experiment import DEFAULT_CHUNK, Collective, Experiment
+from syncline.sections import compute_specification
+from syncline.sections.collective import DEFAULT_CHUNK, Collective
+from syncline.sections.experiment import Experiment
 from syncline.sections.packed import PACKED
 from syncline.sections.parallel import Parallel
 from syncline.sections.workloads import (
@@ -86,7 +87,7 @@ def _compute(experiment: Experiment, share: tuple[int, int]) -> dict[str, Any]:
     """What some of the SMs and of the memory bandwidth compute with."""
     element = getattr(experiment.workload, "element", DEFAULT_ELEMENT)
     scale, precision = experiment.training.compute_scale, experiment.precision
-    return compute.specification(experiment.npu, share, scale, precision, element)
+    return compute_specification.specification(experiment.npu, share, scale, precision, element)
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from syncline.core.preview import Preview
 from syncline.engine import completing, estimate, in_flight
 from syncline.engine import runs as engine
 from syncline.experiment.load import Variant
-from syncline.sections.experiment import DEFAULT_CHUNK
+from syncline.sections.collective import DEFAULT_CHUNK
 from syncline.sections.networks.flow import FlowNetwork
 from syncline.sections.workloads import ROOTED, CollectiveWorkload
 

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import get_args, get_origin
 
-from annotated_types import Ge, Gt, Le, Lt, MaxLen, MinLen
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from syncline.base import document, said
+from syncline.base import document
 from syncline.base.document import Mapping, Node, Scalar, Sequence
 from syncline.base.errors import UNKNOWN_KEY, Problem, did_you_mean, one_of
-from syncline.base.section import Violation
 from syncline.fabric import topologies
-from syncline.fabric.fields import QUANTITY_ERROR, SAID_ERROR, Accepted
+from syncline.fabric.fields import QUANTITY_ERROR, SAID_ERROR
 from syncline.sections import experiment, workloads
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.networks import NETWORKS, USUAL
+from syncline.sections.wording import describe, literals, message, models_in, parts
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text, collective, graph or jobs"
-TRUTH_WORDS = frozenset({"on", "off", "yes", "no", "y", "n"})
-TRUTH_KINDS = frozenset({"bool_type", "bool_parsing"})
-WHOLE_KINDS = frozenset({"int_type", "int_from_float"})
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "network": dict(NETWORKS),
@@ -116,26 +111,6 @@ def _untagged(section: str, value: object) -> tuple[str, object, str]:
     return "a mapping is needed", value, f"a mapping with the key {DISCRIMINATORS.get(section, section)}"
 
 
-def violations(error: ValidationError, path: tuple[str, ...]) -> Iterator[Violation]:
-    """What is wrong with a section that stands at `path` of another one."""
-    for detail in error.errors(include_url=False):
-        at = (*path, *(str(step) for step in detail["loc"]))
-        context = detail.get("ctx", {})
-        said = context["message"] if "message" in context else message(detail["type"], None, detail["msg"])
-        yield Violation(at, said, context.get("accepted"))
-
-
-def message(kind: str, value: object, fallback: str) -> str:
-    """What is wrong with a value, by the kind of the error."""
-    if isinstance(value, str) and kind in TRUTH_KINDS and value.lower() in TRUTH_WORDS:
-        return "this is text, not a truth value"
-    if isinstance(value, str) and kind in WHOLE_KINDS and value.strip("+-").isdigit():
-        return "this is text, or a number with leading zeros, not a whole number"
-    if kind in said.LENGTHS:
-        return f"this is too {said.LENGTHS[kind]}"
-    return said.MESSAGES.get(kind, fallback)
-
-
 def _locate(loc: tuple[int | str, ...], root: Mapping) -> tuple[list[int | str], Node, str | None]:
     """The path within the file, the value there, and the last key if there is no value for it.
 
@@ -202,14 +177,7 @@ def _chosen(section: str, root: Mapping) -> list[type[BaseModel]]:
 
 def _submodels(info: FieldInfo | None) -> Iterator[type[BaseModel]]:
     if info is not None:
-        yield from _models_in(info.annotation)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models_in(argument)
+        yield from models_in(info.annotation)
 
 
 def _keys_at(path: list[int | str], root: Mapping) -> list[str]:
@@ -225,8 +193,8 @@ def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
 def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    parts = (part for info in _fields_at(path, root) for part in _parts(info.annotation))
-    return list(dict.fromkeys(str(choice) for part in parts for choice in _literals(part)))
+    parts = (part for info in _fields_at(path, root) for part in parts(info.annotation))
+    return list(dict.fromkeys(str(choice) for part in parts for choice in literals(part)))
 
 
 def _entry_choices(path: list[int | str], root: Mapping, *, is_key: bool) -> list[str] | None:
@@ -234,16 +202,8 @@ def _entry_choices(path: list[int | str], root: Mapping, *, is_key: bool) -> lis
     for info in _fields_at(path[:-1], root) if len(path) > 1 else []:
         if get_origin(info.annotation) is dict:
             keys, values = get_args(info.annotation)
-            return [str(c) for c in _literals(keys if is_key else values)]
+            return [str(c) for c in literals(keys if is_key else values)]
     return None
-
-
-def _literals(annotation: Any) -> Iterator[Any]:
-    if get_origin(annotation) is Literal:
-        yield from get_args(annotation)
-    elif get_origin(annotation) in (Union, types.UnionType, Annotated):
-        for argument in get_args(annotation):
-            yield from _literals(argument)
 
 
 def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
@@ -262,77 +222,3 @@ def _accepted_at(path: list[int | str], root: Mapping) -> str | None:
     for info in _fields_at(path, root) if path else []:
         return describe(info)
     return None
-
-
-def accepted_text(info: FieldInfo) -> str | None:
-    """What a field accepts, where its type says so in words: quantities do."""
-    metadata = [*info.metadata, *_metadata(info.annotation)]
-    return next((item.text for item in metadata if isinstance(item, Accepted)), None)
-
-
-def describe(info: FieldInfo) -> str | None:
-    """What a field accepts, from its annotation."""
-    metadata = [*info.metadata, *_metadata(info.annotation)]
-    if (text := accepted_text(info)) is not None:
-        return text
-    choices = list(_literals(info.annotation))
-    if choices:
-        return one_of(str(c) for c in choices)
-    names = {a for a in _parts(info.annotation) if isinstance(a, type)}
-    if bool in names:
-        return "true or false"
-    listed = next((part for part in _parts(info.annotation) if get_origin(part) is list), None)
-    if listed is not None:
-        least = ", at least one" if any(isinstance(m, MinLen) for m in metadata) else ""
-        return f"a list of {_items(listed)}{least}"
-    if get_origin(info.annotation) is dict and (free := [one_of(_literals(a)) for a in get_args(info.annotation)])[0]:
-        return f"a mapping from any of {free[0]} to any of {free[1]}"
-    bounds = _bounds(metadata)
-    if int in names:
-        return f"a whole number{bounds}"
-    if float in names:
-        return f"a number{bounds}"
-    if str in names:
-        lengths = [str(m.max_length) for m in metadata if isinstance(m, MaxLen)]
-        return "text" + (f" of up to {lengths[0]} characters" if lengths else "")
-    keys = dict.fromkeys(key for model in _models_in(info.annotation) for key in model.model_fields)
-    return f"a mapping with any of the keys {one_of(keys)}" if keys else None
-
-
-def _items(listed: Any) -> str:
-    """What the items of a list are called."""
-    (item,) = get_args(listed)
-    if choices := list(_literals(item)):
-        return f"any of {one_of(str(choice) for choice in choices)}"
-    if next(_models_in(item), None) is not None:
-        return "mappings"
-    return "whole numbers" if int in _parts(item) else "items"
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    """An annotation and what it is put together from."""
-    yield annotation
-    if get_origin(annotation) in (Union, types.UnionType, Annotated):
-        for argument in get_args(annotation):
-            yield from _parts(argument)
-    else:
-        yield from get_args(annotation)
-
-
-def _metadata(annotation: Any) -> Iterator[Any]:
-    if get_origin(annotation) is Annotated:
-        yield from get_args(annotation)[1:]
-    for argument in get_args(annotation):
-        yield from _metadata(argument)
-
-
-def _bounds(metadata: list[Any]) -> str:
-    flat = [part for item in metadata for part in (getattr(item, "metadata", None) or [item])]
-    low = next((f"from {m.ge}" for m in flat if isinstance(m, Ge)), None)
-    above = next((f"above {m.gt}" for m in flat if isinstance(m, Gt)), None)
-    high = next((f"to {m.le}" for m in flat if isinstance(m, Le)), None)
-    below = next((f"below {m.lt}" for m in flat if isinstance(m, Lt)), None)
-    if above and high:
-        return f" {above} and up {high}"
-    parts = [part for part in (low or above, high or below) if part]
-    return " " + " ".join(parts) if parts else ""

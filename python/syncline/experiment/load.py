@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from syncline.base import deprecations, document, inputs, quantities
+from syncline.base import document, inputs, quantities
 from syncline.base.document import Mapping, Node, Origin, Scalar
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.base.quantities import QuantityError
@@ -32,9 +32,10 @@ from syncline.plans import load as plan_files
 from syncline.plans import planned
 from syncline.plans.planned import PlanFile
 from syncline.sections import connection_matrix, graph_file, kernel_table
+from syncline.sections.collective import PLANS_ACCEPTED
 from syncline.sections.compute import TABLE_ACCEPTED
 from syncline.sections.connection_matrix import Matrix
-from syncline.sections.experiment import NAME_ACCEPTED, NAME_PATTERN, PLANS_ACCEPTED, Experiment, TopologyFile
+from syncline.sections.experiment import NAME_ACCEPTED, NAME_PATTERN, Experiment, TopologyFile
 from syncline.sections.graph_file import GraphFile
 from syncline.sections.kernel_table import KernelTable
 from syncline.sections.networks import background
@@ -215,7 +216,6 @@ def load_changed(root: Node, label: str, folder: Path, changes: Changes) -> Stud
     if root.entries.keys() >= SWEEP_KEYS:
         raise InputError([root.origin.problem("this is a sweep: syncline sweep runs it")])
     loading.problems += merge.rivals([*changes.overrides, *changes.forced])
-    loading.problems += deprecations.keys(root, "experiment")
     _with_jobs(root)
     for override in changes.overrides:
         try:
@@ -291,7 +291,6 @@ def _variant_trees(root: Mapping, loading: _Loading) -> Iterator[tuple[str, Mapp
         name = _variant_name(item, seen, loading)
         over = {key: node for key, node in item.entries.items() if key != "name"}
         changed = Mapping(over, item.origin)
-        loading.problems += deprecations.keys(changed, "experiment")
         _with_jobs(changed)
         merged = merge.overlay(base, changed)
         if name:

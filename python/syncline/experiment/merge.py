@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
 
-from syncline.base import deprecations, document
+from syncline.base import document
 from syncline.base.document import Mapping, Node, Origin, Scalar, Sequence
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.fabric import topology
@@ -126,7 +126,7 @@ def expand(section: str, node: Node) -> Node:
 def apply(root: Mapping, override: Override) -> None:
     """Puts the value of an override into the tree. Raises [`InputError`] where the path leads nowhere."""
     at: Node = root
-    override = _of_the_only_system(root, deprecations.override(override))
+    override = _of_the_only_system(root, override)
     sections = (2,) if override.path[0] == "variants" else (0,)
     for depth, key in enumerate(override.path[:-1]):
         if isinstance(at, Mapping):

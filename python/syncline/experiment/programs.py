@@ -12,7 +12,8 @@ from typing import Final, get_args
 from syncline.core import facts
 from syncline.fabric.topologies import Wired
 from syncline.sections.algorithms import Algorithm
-from syncline.sections.experiment import DEFAULT_CHUNK, EXCHANGE, Collective, Experiment
+from syncline.sections.collective import DEFAULT_CHUNK, EXCHANGE, Collective
+from syncline.sections.experiment import Experiment
 from syncline.sections.packed import PACKED
 from syncline.sections.workloads import (
     ROOTED,

@@ -17,7 +17,7 @@ from syncline.base.errors import InputError, one_of
 from syncline.base.quantities import LARGEST, RATE, SIZE, TIME
 from syncline.base.section import Violation
 from syncline.core import facts
-from syncline.experiment import effect, explain
+from syncline.experiment import effect
 from syncline.experiment.programs import COMPOSITIONS
 from syncline.fabric import topologies
 from syncline.fabric.allocation import AllocationError
@@ -29,9 +29,11 @@ from syncline.fabric.topology import Topology
 from syncline.models import described as models
 from syncline.models.evaluate import ParameterError
 from syncline.nccl.platform import NotPricedError, cluster_of
+from syncline.sections import wording
+from syncline.sections.collective import DEFAULT_CHUNK, Collective, of_slices, sliced_once
 from syncline.sections.compute import TABLE_ACCEPTED, type_of
 from syncline.sections.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
-from syncline.sections.experiment import DEFAULT_CHUNK, Calibration, Collective, Experiment, Output, SlowLink
+from syncline.sections.experiment import Calibration, Experiment, Output, SlowLink
 from syncline.sections.networks import NetworkSection
 from syncline.sections.npu import Npu
 from syncline.sections.packed import MIAD, PACKED, PLANNED
@@ -206,7 +208,7 @@ def _jobs(parts: Parts, workload: JobsWorkload) -> Iterator[Violation]:
         try:
             own = Collective.model_validate(job.collective)
         except ValidationError as error:
-            yield from explain.violations(error, (*path, "collective"))
+            yield from wording.violations(error, (*path, "collective"))
         else:
             yield from of_slices(own, path)
         first = workload.jobs[0].workload
@@ -545,26 +547,12 @@ def _packed_trees(parts: Parts) -> Iterator[Violation]:
         yield Violation(("collective", *path), message, "a machine, a cluster or a topology file as topology")
 
 
-def of_slices(own: Collective, path: tuple[str, ...]) -> Iterator[Violation]:
-    """What is wrong with the slices of collectives that a job or a family has of its own."""
-    if own.slices == MIAD:
-        message = "slices are found from iteration to iteration for a whole run, and not for a part of it"
-        yield Violation((*path, "collective", "slices"), message, "auto, a number, or slice in place of it")
-    yield from _sliced_once(own, (*path, "collective"))
-
-
-def _sliced_once(collective: Collective, path: tuple[str, ...]) -> Iterator[Violation]:
-    if collective.slice is not None and collective.slices is not None:
-        message = "slices and slice exclude each other: one is their number, the other their size"
-        yield Violation((*path, "slice"), message, "one of them")
-
-
 def _slices(parts: Parts) -> Iterator[Violation]:
     """How packed trees are cut into slices."""
     collective, workload = parts.collective, parts.workload
     if collective is None or workload is None:
         return
-    yield from _sliced_once(collective, ("collective",))
+    yield from sliced_once(collective, ("collective",))
     if collective.slices != MIAD:
         return
     if isinstance(workload, JobsWorkload):

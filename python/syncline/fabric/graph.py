@@ -20,8 +20,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final, Literal, TypeAlias
 
+from syncline.base.description import Described
 from syncline.base.quantities import LARGEST
-from syncline.engine.description import Described
 from syncline.fabric.gpu_products import Hardware
 
 NodeKind: TypeAlias = Literal["npu", "switch", "nic", "cpu"]

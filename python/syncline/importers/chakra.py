@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from syncline.base import inputs, json_reading
 from syncline.base.errors import MOST_LISTED, InputError, Problem, shown
-from syncline.importers import chakra_format, groups_file, output, ranks
+from syncline.importers import chakra_format, groups_file, output, ranks, similar
 from syncline.importers.assemble import Assembled, assemble
 from syncline.importers.chakra_format import COLLECTIVES, NODE_TYPES
 from syncline.importers.output import Asked, Imported
@@ -464,7 +464,7 @@ def imported(arguments: Sequence[str], asked: Asked) -> Imported:
     files = ranks.of(arguments, SUFFIXES)
     ranks.require_all(files)
     rules = Rules(computed=asked.times == "computed")
-    rules.dims = output.dimensions(asked)
+    rules.dims = similar.asked_dimensions(asked)
     groups = {} if asked.groups is None else groups_file.read(asked.groups)
     found, own = assembled(files, rules, groups)
     assumptions: list[str] = []

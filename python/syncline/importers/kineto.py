@@ -17,7 +17,7 @@ from typing import Final
 from syncline.base import inputs
 from syncline.base.errors import InputError, Problem, shown
 from syncline.base.text_units import percent
-from syncline.importers import chakra, kineto_format, kineto_rank, kineto_steps, output, ranks
+from syncline.importers import chakra, kineto_format, kineto_rank, kineto_steps, output, ranks, similar
 from syncline.importers.assemble import assemble
 from syncline.importers.kineto_communication import Notes
 from syncline.importers.kineto_format import ON_DEVICE, Profile
@@ -87,7 +87,9 @@ def _made(name: str, profiles: Sequence[Profile], windows: Sequence[Window], cou
     traces += _without_profile(traces, count, assumptions)
     _even_sizes(traces, notes)
     groups = {name: list(members) for trace in traces for name, members in trace.groups.items()}
-    found = assemble(sorted(traces, key=lambda trace: trace.npu), groups, npus=count, dims=output.dimensions(asked))
+    found = assemble(
+        sorted(traces, key=lambda trace: trace.npu), groups, npus=count, dims=similar.asked_dimensions(asked)
+    )
     topology = asked.topology
     if asked.like is None:
         topology = output.checked_topology(topology, count, assumptions)

@@ -218,19 +218,6 @@ def topology_size(text: str, label: str = "--topology") -> tuple[int, list[int]]
     return parsed.npus, [dim.size for dim in parsed.dims] if isinstance(parsed, Topology) else []
 
 
-def dimensions(asked: Asked) -> list[int]:
-    """NPUs along each dimension of the topology that an import is for; none if that is no product. Raises
-    [`InputError`] if what was asked for is no topology.
-    """
-    if asked.topology is not None:
-        return topology_size(asked.topology)[1]
-    if asked.like is None:
-        return []
-    from syncline.importers import similar
-
-    return similar.dimensions(asked.like)
-
-
 def checked_topology(text: str | None, npus: int, assumptions: list[str]) -> str:
     """The topology that is given, or a switch. Raises [`InputError`] if it has too few NPUs."""
     if text is None:

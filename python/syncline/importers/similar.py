@@ -9,7 +9,7 @@ from typing import Any, Final
 from syncline.base import document, inputs
 from syncline.base.document import Origin
 from syncline.base.errors import InputError, Problem
-from syncline.importers.output import Imported, Like
+from syncline.importers.output import Asked, Imported, Like, topology_size
 
 _OF_THE_WORKLOAD: Final = (
     "name",
@@ -57,8 +57,6 @@ def dimensions(like: Like) -> list[int]:
     """NPUs along each dimension of an experiment's topology; none if that is no product, or not legal, which is said
     when the experiment is read as a whole.
     """
-    from syncline.importers.output import topology_size
-
     topology = like.values["topology"]
     try:
         return topology_size(topology)[1] if isinstance(topology, str) else []
@@ -95,3 +93,14 @@ def take(imported: Imported, like: Like) -> None:
     imported.topology = sections.pop("topology")
     imported.sections = {**sections, "training": imported.sections.get("training", {})}
     imported.assumptions.append(f"all but the workload is that of {like.label}")
+
+
+def asked_dimensions(asked: Asked) -> list[int]:
+    """NPUs along each dimension of the topology that an import is for; none if that is no product. Raises
+    [`InputError`] if what was asked for is no topology.
+    """
+    if asked.topology is not None:
+        return topology_size(asked.topology)[1]
+    if asked.like is None:
+        return []
+    return dimensions(asked.like)

@@ -23,7 +23,7 @@ from syncline.fabric.gpus import GPUS, WIDTHS, Gpu
 from syncline.models import times
 from syncline.models.demands import Gemm
 from syncline.models.demands import Kernel as Demand
-from syncline.sections import compute, kernel_table
+from syncline.sections import compute, compute_specification, kernel_table
 from syncline.sections.kernel_table import Row
 from syncline.sections.shapes import Kernel
 
@@ -69,14 +69,14 @@ class Constants:
                 "kind": "tiles",
                 "tiles": list(dict.fromkeys((rows, columns) for rows, columns in sizes)),
                 "splits": tiling.splits,
-                "depth": compute.STEP // width,
+                "depth": compute_specification.STEP // width,
                 "fill": round(self.fill),
                 "sms": gpu.sms,
                 "sustained": self.sustained,
                 "reuse": self.reuse,
                 "sustained_memory": self.sustained_memory,
                 "split_overhead_ps": round(self.split_overhead),
-                "alignment": compute.ALIGNMENT // width,
+                "alignment": compute_specification.ALIGNMENT // width,
                 "misaligned": self.misaligned,
             },
         }

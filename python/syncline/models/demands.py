@@ -9,13 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from syncline.core import binding
+from syncline.core import binding, refusals
+from syncline.core.refusals import Refusal
 from syncline.models.model import Operator
-
-if TYPE_CHECKING:
-    from syncline.engine.refusals import Refusal
 
 Counted = Literal["all", "weighted"]
 """Which kernels cost time: all of them, or those of matrix products and embeddings only."""
@@ -127,7 +125,6 @@ def _key(operator: Operator, element_bytes: int, linear_bytes: int | None, count
 def _asked(operators: list[Operator], element_bytes: int, linear_bytes: int | None, counted: Counted) -> list[Demand]:
     binding.require()
     from syncline import _core
-    from syncline.engine import refusals
 
     asked = [{"kind": operator.kind, "sizes": dict(operator.sizes)} for operator in operators]
     request = {"operators": asked, "element_bytes": element_bytes, "linear_bytes": linear_bytes, "counted": counted}

@@ -14,18 +14,16 @@ same graph lies above it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from syncline.fabric import hardware
 from syncline.fabric.machines import Cluster, Machine
 
 if TYPE_CHECKING:
-    from syncline.nccl.platform import Platform
+    pass
 
 Traffic: TypeAlias = Mapping[tuple[int, int], Fraction]
 """Bytes between pairs of GPUs of a machine."""
@@ -36,14 +34,6 @@ MOST_STEPS: Final = 200_000
 """Of the search for rings; the eight GPUs of a DGX-1 take far fewer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
-    """What a GPU exchanges with other nodes, in bytes."""
-
-    out: Fraction = Fraction(0)
-    into: Fraction = Fraction(0)
-
-
 def ring_rate(machine: Machine, local: Sequence[int]) -> tuple[int, bool]:
     """Bytes per second out of every GPU that all rings through some GPUs of a machine carry together, and whether
     they go over NVLinks.
@@ -52,58 +42,6 @@ def ring_rate(machine: Machine, local: Sequence[int]) -> tuple[int, bool]:
     if rings or len(local) < 2:
         return max(rings, 1) * machine.nvlink_rate, True
     return min(rate for _, rate in _pcie_path(machine, local[0], local[-1])), False
-
-
-def direct(where: Platform, kind: str, size: int) -> Fraction:
-    """Bytes that would take a GPU of the platform, with all that rings give it, as long as a direct collective of
-    `size` bytes takes its busiest link: all-to-all, gather, scatter, or sendrecv.
-    """
-    busiest = Fraction(0)
-    for host, local in enumerate(where.local_gpus):
-        traffic, network = _exchanges(where, kind, size, local, rooted=host == 0)
-        busiest = max(busiest, _seconds(where.cluster, local, traffic, network))
-    return busiest * where.nvlink_rate
-
-
-def _exchanges(
-    where: Platform, kind: str, size: int, local: tuple[int, ...], *, rooted: bool
-) -> tuple[Traffic, dict[int, Network]]:
-    """What the GPUs of a node send each other, and what each exchanges with other nodes."""
-    share, others = Fraction(size, where.gpus), where.gpus - len(local)
-    if kind == "sendrecv":
-        if where.nodes > 1:
-            ends = {local[0]: Network(into=Fraction(size)), local[-1]: Network(out=Fraction(size))}
-            if len(local) == 1:
-                ends = {local[0]: Network(Fraction(size), Fraction(size))}
-            return dict.fromkeys(pairwise(local), Fraction(size)), ends
-        return dict.fromkeys(pairwise((*local, *(local[:1] if len(local) > 1 else ()))), Fraction(size)), {}
-    if kind not in ("gather", "scatter"):
-        each = Network(others * share, others * share)
-        return dict.fromkeys(permutations(local, 2), share), dict.fromkeys(local, each)
-    if not rooted:
-        each = Network(out=share) if kind == "gather" else Network(into=share)
-        return {}, dict.fromkeys(local, each)
-    root = Network(into=others * share) if kind == "gather" else Network(out=others * share)
-    pairs = [(gpu, local[0]) if kind == "gather" else (local[0], gpu) for gpu in local[1:]]
-    return dict.fromkeys(pairs, share), {local[0]: root}
-
-
-def _seconds(cluster: Cluster, local: Sequence[int], traffic: Traffic, network: Mapping[int, Network]) -> Fraction:
-    """The time of the busiest link at full rate."""
-    machine = cluster.machine
-    links = _links(machine, local)
-    loads: dict[tuple[object, ...], Fraction] = {}
-
-    def load(path: Iterable[Hop], size: Fraction) -> None:
-        for where, rate, share in path:
-            loads[where] = loads.get(where, Fraction(0)) + size * share / rate
-
-    for (source, target), size in traffic.items():
-        load(_route(machine, links, local, source, target), size)
-    for gpu, exchanged in network.items():
-        load(_to_nic(cluster, gpu, out=True), exchanged.out)
-        load(_to_nic(cluster, gpu, out=False), exchanged.into)
-    return max(loads.values(), default=Fraction(0))
 
 
 def pcie_rate(machine: Machine) -> int:
@@ -119,7 +57,8 @@ def socket_rate(machine: Machine) -> int:
     return int(machine.socket.rate * machine.socket.efficiency)
 
 
-def _links(machine: Machine, local: Sequence[int]) -> dict[tuple[int, int], int]:
+def links_between(machine: Machine, local: Sequence[int]) -> dict[tuple[int, int], int]:
+    """How many NVLinks join each pair of the GPUs that take part."""
     return _between(machine.pairs, local)
 
 
@@ -129,7 +68,7 @@ def _between(pairs: Sequence[tuple[int, int, int]], local: Sequence[int]) -> dic
     return found | {(b, a): count for (a, b), count in found.items()}
 
 
-def _route(
+def route(
     machine: Machine, links: Mapping[tuple[int, int], int], local: Sequence[int], source: int, target: int
 ) -> Iterator[Hop]:
     """The links between two GPUs."""
@@ -163,7 +102,7 @@ def _pcie_path(machine: Machine, source: int, target: int) -> Iterator[tuple[tup
         yield ("socket", here < half), socket_rate(machine)
 
 
-def _to_nic(cluster: Cluster, gpu: int, *, out: bool) -> Iterator[Hop]:
+def to_nic(cluster: Cluster, gpu: int, *, out: bool) -> Iterator[Hop]:
     """The links between a GPU and its NIC, which may be on another switch."""
     machine, nics = cluster.machine, cluster.nic_groups
     pcie, here = pcie_rate(machine), gpu * machine.pcie_switches // machine.gpus

@@ -38,7 +38,7 @@ from functools import lru_cache
 from typing import Final
 
 from syncline.base.errors import command_line, one_of
-from syncline.nccl import mesh, tuning, wire
+from syncline.nccl import mesh_exchange, tuning, wire
 from syncline.nccl.constants import (
     LIMITS,
     ONE_PASS_LL,
@@ -301,7 +301,11 @@ def _wire(task: _Task) -> wire.Wire:
         found = wire.rooted(gpus, nodes, task.platform.nic_groups, size)
     else:
         found = wire.direct(gpus, nodes, size)
-    return found if task.platform.switched else replace(found, nvlink_bytes=mesh.direct(task.platform, task.kind, size))
+    return (
+        found
+        if task.platform.switched
+        else replace(found, nvlink_bytes=mesh_exchange.direct(task.platform, task.kind, size))
+    )
 
 
 @lru_cache(maxsize=16384)

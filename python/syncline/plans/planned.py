@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from syncline.base.errors import InputError, Problem
-from syncline.engine.refusals import Refusal
+from syncline.core.refusals import Refusal
 from syncline.plans import plan, verification
 from syncline.plans.load import Loaded, parse
 

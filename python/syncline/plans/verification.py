@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from syncline.base.errors import InputError, Problem, SimulationFailedError
 from syncline.core import binding
-from syncline.engine.refusals import Refusal, read
+from syncline.core.refusals import Refusal, read
 from syncline.plans.load import Loaded
 from syncline.plans.mscclpp.form import place
 from syncline.plans.mscclpp.read import Document

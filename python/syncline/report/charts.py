@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from syncline.report.escape import chart_text, short
-from syncline.report.series import Windows, compact, dimension_columns, mean, windows
-from syncline.report.study import Study, Variant
+from syncline.results.series import Windows, compact, dimension_columns, mean, windows
+from syncline.results.study import Study, Variant
 from syncline.results.units import Scale, byte_scale, percent, ratio, significant, time_scale
 
 Figure = dict[str, Any]

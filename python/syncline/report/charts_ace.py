@@ -6,8 +6,8 @@ from typing import Any
 
 from syncline.report.charts import Figure, axis_name, layout_key, named_axis, point_limit, stacked_panels, step_line
 from syncline.report.escape import chart_text
-from syncline.report.series import windows
-from syncline.report.study import Variant
+from syncline.results.series import windows
+from syncline.results.study import Variant
 from syncline.results.units import binary_scale, number, percent, ratio, significant, time_scale
 
 SERIES = ("ace_active", "sram_bytes", "fsm_busy")

@@ -14,7 +14,7 @@ from typing import Any, Final
 from syncline.report.charts import Figure
 from syncline.report.charts_heat import BUSY, QUANTITIES, colour_bar, queues_of, said, top
 from syncline.report.escape import chart_text
-from syncline.report.study import Variant
+from syncline.results.study import Variant
 from syncline.results.units import PS_PER_S, number, significant
 
 MOST_NODES: Final = 160

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from syncline.report.charts import Figure, named_axis
 from syncline.report.escape import chart_text
-from syncline.report.series import compact, merged_count
-from syncline.report.study import Study, Table, Variant
+from syncline.results.series import compact, merged_count
+from syncline.results.study import Study, Table, Variant
 from syncline.results.units import PS_PER_S, number, significant
 
 MAX_HEAT_COLUMNS: Final = 512

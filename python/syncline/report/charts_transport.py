@@ -7,8 +7,8 @@ from typing import Any
 
 from syncline.report.charts import Figure, Mark, axis_name, layout_key, point_limit, stacked_panels, step_line
 from syncline.report.escape import chart_text, short
-from syncline.report.series import Windows, merged_count
-from syncline.report.study import Study, Variant, seconds
+from syncline.results.series import Windows, merged_count
+from syncline.results.study import Study, Variant, seconds
 from syncline.results.units import binary_scale, number, significant, time_scale
 
 CONGESTION, COMPLETIONS, SLOWDOWNS = "congestion", "completions", "slowdowns"

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from syncline.report.charts import Figure, axis_name, layout_key, point_limit, stacked_panels
 from syncline.report.escape import chart_text
-from syncline.report.study import Study, Variant, seconds
+from syncline.results.study import Study, Variant, seconds
 from syncline.results.units import Scale, binary_scale, rate_scale, significant, time_scale
 
 WATCHED: Final = "watched"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from syncline.report.markup import Column, Row, hint, table
-from syncline.report.study import Study, items
+from syncline.results.study import Study, items
 from syncline.results.units import MISSING, factor, number, time_scale
 
 PARTS: Final = {

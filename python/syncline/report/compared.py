@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from syncline.report import html
 from syncline.report.markup import Cell, Charts, Column, Row, hint, section, table
-from syncline.report.study import Table, mapping, read, texts
+from syncline.results.study import Table, mapping, read, texts
 
 MOST_SETTINGS: Final = 60
 """Settings that are listed; of more, the first ones and how many there are."""

@@ -11,7 +11,7 @@ from syncline.report.declared import PER_ITERATION
 from syncline.report.headline import words
 from syncline.report.markup import Cell, Charts, Column, Row, chart, choice, hint, note, section, table, tabs
 from syncline.report.sections import summary_scale, variant_labels
-from syncline.report.study import Study, Variant, seconds
+from syncline.results.study import Study, Variant, seconds
 from syncline.results.units import Scale, byte_scale, count_scale, number, percent, rate_scale, ratio, size, time_scale
 
 ROW_BUDGET = 3000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syncline.report.escape import short
-from syncline.report.study import Study, Variant, mapping
+from syncline.results.study import Study, Variant, mapping
 from syncline.results.units import factor, percent, ratio, time
 from syncline.sections.networks.timeouts import sentence
 

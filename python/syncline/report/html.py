@@ -8,8 +8,8 @@ from typing import Any
 from syncline.report import details, sections, transport, why
 from syncline.report.markup import Charts
 from syncline.report.page import Around, whole
-from syncline.report.study import Study, Table, mapping, read, texts
 from syncline.report.why import Entry
+from syncline.results.study import Study, Table, mapping, read, texts
 
 
 def build(

@@ -6,7 +6,7 @@ import io
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import syncline
+from syncline import _version
 from syncline.report.figures.draw import COLOURS, STYLE
 from syncline.report.figures.page import drawing
 from syncline.report.markup import Column, Row, hint, reproduce, section, table
@@ -33,7 +33,7 @@ def build(document: Document, command: str) -> str:
             section("constants", "Constants", _constants(document) + reproduce(command)),
         )
     )
-    return whole(Around(title, about, syncline.__version__, "", TITLES, "bench"), body, {})
+    return whole(Around(title, about, _version.version(), "", TITLES, "bench"), body, {})
 
 
 def _rows(rows: Sequence[dict[str, Any]]) -> str:

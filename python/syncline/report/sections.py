@@ -11,8 +11,8 @@ from syncline.report.declared import PER_ITERATION
 from syncline.report.escape import html_text
 from syncline.report.headline import cause, exposed_share, headline, npus, one_more, timeouts, words
 from syncline.report.markup import Cell, Charts, Column, chart, choice, hint, note, reproduce, section, table, tabs
-from syncline.report.series import merged_count, window_width, windows
-from syncline.report.study import Study, Variant, mapping, texts
+from syncline.results.series import merged_count, window_width, windows
+from syncline.results.study import Study, Variant, mapping, texts
 from syncline.results.units import (
     MISSING,
     Scale,

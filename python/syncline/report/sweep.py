@@ -20,8 +20,6 @@ from syncline.studies.sweeps import columns as declared
 
 Row = Mapping[str, Any]
 
-TIMES = ("iteration_time_s", "time_s")
-"""What points are compared by, the first that a row has."""
 ALIKE = 0.05
 """The largest difference of numbers over their middle of which a map says that it is small."""
 MOST_MAPS = 12
@@ -66,7 +64,7 @@ def build(rows: Sequence[Row], about: Mapping[str, Any]) -> str:
 
 def seconds(row: Row) -> float | None:
     """The time that a row is compared by."""
-    return next((value for name in TIMES if (value := number(row.get(name))) is not None), None)
+    return next((value for name in declared.TIMES if (value := number(row.get(name))) is not None), None)
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -277,7 +275,8 @@ def _table(sweep: Sweep) -> str:
     rates = rate_scale(number(row.get("achieved_bandwidth_bytes_per_s")) for row in sweep.rows)
     has_area = any(row.get("area_um2") is not None for row in sweep.rows)
     columns = [Column(called(c), numeric=_is_numeric(sweep, c)) for c in sweep.varied]
-    timed = next((name for name in TIMES if any(number(row.get(name)) is not None for row in sweep.rows)), TIMES[0])
+    known = (name for name in declared.TIMES if any(number(row.get(name)) is not None for row in sweep.rows))
+    timed = next(known, declared.TIMES[0])
     columns += [_declared("time", timed, times.unit), _declared("exposed", "exposed_comm_share", "%")]
     columns += [_declared("bandwidth", "achieved_bandwidth_bytes_per_s", rates.unit)]
     columns += [_declared("area", "area_um2", "mm\u00b2"), _declared("power", "power_w", "W")] if has_area else []

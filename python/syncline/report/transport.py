@@ -5,7 +5,7 @@ from __future__ import annotations
 from syncline.report import charts_transport as charts
 from syncline.report import charts_watched, declared
 from syncline.report.markup import Charts, Column, chart, choice, hint, section, table, tabs
-from syncline.report.study import Study, mapping
+from syncline.results.study import Study, mapping
 from syncline.results.units import number, percent, time
 
 COUNTS = (

@@ -12,14 +12,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from syncline._version import SCHEMA_VERSION
 from syncline.base import described, json_reading, said
 from syncline.base.errors import InputError, Problem, shown
 from syncline.sections.experiment import NAME_ACCEPTED, NAME_PATTERN
 
-SCHEMA_VERSION: Final = 1
-"""The version of the form of documents (docs/documents.md). It is raised where a field is removed or means something
-else; what was written before is read all the same.
-"""
 MOST: Final = 1e30
 """No time, size, rate or count of any document reaches this."""
 MOST_DEPTH: Final = 64

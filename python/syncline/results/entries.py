@@ -11,14 +11,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import syncline
+from syncline import _version
 from syncline.base import memory, text_units
 from syncline.base.clock import Clock
 from syncline.engine import assumptions, bounds, comparison
 from syncline.engine.runs import PS_PER_S, Result
 from syncline.experiment.load import Variant
 from syncline.fabric import groups
-from syncline.results.documents import SCHEMA_VERSION
 from syncline.sections import hardware_cost
 from syncline.sections.experiment import Experiment
 from syncline.sections.packed import MIAD
@@ -38,11 +37,6 @@ SIZE_MEANS: Final = {
     "scatter": "what the root puts in: the shares of all ranks",
 }
 """What the size of a collective is: the larger of what a rank, or the root, sends and receives."""
-
-
-def versions() -> Document:
-    """Of every document, the version of its form and that of Syncline."""
-    return {"schema_version": SCHEMA_VERSION, "version": syncline.__version__}
 
 
 def seconds(picoseconds: float) -> float:
@@ -67,7 +61,7 @@ def document(
     known = seen or {}
     each = [fidelity(v.experiment, known.get(v.name)) for v in variants if v.name in known or not known]
     return {
-        **versions(),
+        **_version.versions(),
         "status": status,
         "seed": seed,
         "assumptions": assumptions.of(variants, {name: s["offloaded"] for name, s in known.items() if s["offloaded"]}),

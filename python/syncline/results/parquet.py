@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from syncline.base import deprecations, inputs
+from syncline.base import inputs
 from syncline.base.errors import InputError, Problem, one_of
 from syncline.core import facts
 
@@ -46,7 +46,7 @@ def read(path: Path, label: str, accepted: str | None = None) -> pa.Table:
         problems = [problem for name in table.column_names for problem in _of_column(table, name, label)]
     if problems:
         raise InputError(problems)
-    return deprecations.with_new_columns(table)
+    return table
 
 
 def owned(data: bytes) -> pa.Buffer:
@@ -80,7 +80,6 @@ def content(table: pa.Table, suffix: str) -> bytes:
     import pyarrow.parquet as pq
 
     sink = pa.BufferOutputStream()
-    table = deprecations.with_old_columns(table)
     if suffix == ".csv":
         pa.csv.write_csv(table, sink)
     else:

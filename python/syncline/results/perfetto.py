@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final
 
-from syncline.report.study import Table
 from syncline.results import perfetto_format as form
+from syncline.results.study import Table
 from syncline.results.timeline import PS_PER_NS, UTILISATION, Counter, Slice, Timeline, Track, arrows, read, tracks
 from syncline.results.trace import MAX_BYTES
 

@@ -22,7 +22,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import yaml
 
-import syncline
-from syncline.base import folders, inputs
+from syncline import _version
+from syncline.base import atomic, folders, inputs
 from syncline.base.document import scalar
 from syncline.base.errors import InputError, NotWrittenError, Problem, shown
 from syncline.engine import in_flight
@@ -104,7 +104,7 @@ class RunDirectory:
             self._prepare()
             staging = Path(tempfile.mkdtemp(prefix=".incomplete-", dir=self.path))
         except OSError as error:
-            raise _not_written(error, self.path) from None
+            raise atomic.not_written(error, self.path) from None
         try:
             tables = staging / "tables"
             tables.mkdir()
@@ -126,26 +126,22 @@ class RunDirectory:
         except BaseException as error:
             shutil.rmtree(staging, ignore_errors=True)
             if isinstance(error, OSError):
-                raise _not_written(error, self.path / variant.name) from None
+                raise atomic.not_written(error, self.path / variant.name) from None
             raise
         self.finished.append(variant.name)
         self._write_manifest("partial")
 
-    def close(self, document: Document, tables: Mapping[str, dict[str, pa.Table]]) -> None:
-        """Writes what is about the whole run. Raises [`NotWrittenError`] where that cannot be done."""
-        from syncline.report import html
-        from syncline.report.trees import of_runs
-        from syncline.studies.reasons import entries as explain
-
+    def close(self, document: Document, simulated: Collection[str], page: Callable[[], str]) -> None:
+        """Writes what is about the whole run: its document, and then the `page` that is made. `simulated` names
+        the variants that have results. Raises [`NotWrittenError`] where that cannot be done.
+        """
         self._prepare()
-        write(self.path / "summary.json", dumps(document) + "\n")
-        trees = of_runs.sections(variant for variant in self.study.variants if variant.name in tables)
-        explained = explain.entries(document, tables, self.study.variants)
-        page = html.build(document, dict(tables), self.command, trees, explained)
-        is_whole = set(self.finished) >= set(tables)
+        atomic.write(self.path / "summary.json", dumps(document) + "\n")
+        text = page()
+        is_whole = set(self.finished) >= set(simulated)
         self._write_manifest(document["status"] if is_whole else "partial")
         try:
-            write(self.path / "report.html", page)
+            atomic.write(self.path / "report.html", text)
         except NotWrittenError as error:
             if is_whole:
                 again = shlex.join(["syncline", "report", str(self.path)])
@@ -170,14 +166,14 @@ class RunDirectory:
         if inputs:
             (self.path / "inputs").mkdir(exist_ok=True)
         for name, content in inputs.items():
-            write(self.path / name, content)
-        write(self.path / RESOLVED, resolved_yaml(self.study))
+            atomic.write(self.path / name, content)
+        atomic.write(self.path / RESOLVED, resolved_yaml(self.study))
 
     def _write_manifest(self, status: str) -> None:
         manifest = {
-            "schema_version": documents.SCHEMA_VERSION,
+            "schema_version": _version.SCHEMA_VERSION,
             "kind": KIND,
-            "version": syncline.__version__,
+            "version": _version.version(),
             "status": status,
             "name": self.study.name,
             "config_hash": config_hash(self.study),
@@ -185,32 +181,7 @@ class RunDirectory:
             "command": self.command,
             "variants": sorted(self.finished, key=[v.name for v in self.study.variants].index),
         }
-        write(self.path / MANIFEST, dumps(manifest) + "\n")
-
-
-def write(path: Path, content: str | bytes) -> None:
-    """Writes a file as a whole or not at all. Raises [`NotWrittenError`] with the file's own name."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=".incomplete-", dir=path.parent)
-        staged = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content.encode() if isinstance(content, str) else content)
-            staged.chmod(0o644)
-            staged.replace(path)
-        except BaseException:
-            staged.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise _not_written(error, path) from None
-
-
-def _not_written(error: OSError, path: Path) -> NotWrittenError:
-    """The error with the name of what was to be written, in place of one of a file that is there for a moment only."""
-    if isinstance(error, NotWrittenError):
-        return error
-    reason = str(error) if error.errno is None else os.strerror(error.errno)
-    return NotWrittenError(error.errno, reason, str(path))
+        atomic.write(self.path / MANIFEST, dumps(manifest) + "\n")
 
 
 def resolved(study: Study) -> dict[str, Any]:

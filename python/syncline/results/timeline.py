@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from syncline.core import recorded
-from syncline.report.series import merge
-from syncline.report.study import Table, numbers
+from syncline.results.series import merge
+from syncline.results.study import Table, numbers
 from syncline.results.units import number, significant
 
 PS_PER_NS: Final = 1000

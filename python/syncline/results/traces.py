@@ -6,8 +6,8 @@ import gzip
 from collections.abc import Mapping
 from typing import Final
 
-from syncline.report.study import Table
 from syncline.results import perfetto, trace
+from syncline.results.study import Table
 from syncline.results.timeline import Timeline, read
 
 CHROME: Final = (".json", ".json.gz")

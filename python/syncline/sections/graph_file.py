@@ -15,7 +15,7 @@ from typing import Annotated, Any, Final, Literal, Protocol
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from syncline.base import collective_names, described, json_reading
+from syncline.base import described, json_reading
 from syncline.base.document import decode
 from syncline.base.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of, shown
 from syncline.base.positions import Positions
@@ -25,6 +25,7 @@ from syncline.fabric.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
 from syncline.fabric.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.models.demands import Gemm, Kernel
 from syncline.sections import connection_matrix, matrix_graph
+from syncline.sections.collective import Kind
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 MOST_PROBLEMS: Final = 1000
@@ -32,7 +33,6 @@ MOST_PROBLEMS: Final = 1000
 
 Numbers = Annotated[list[Annotated[int, Field(ge=0)]] | str, Field(description="NPUs, as a list or as text: 0-3,8.")]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-Kind = collective_names.Collective
 
 
 class Members(Section):
@@ -392,7 +392,7 @@ def _value(values: Any, path: Sequence[str]) -> object:
 
 def _problem(file: str, positions: Positions, detail: ErrorDetails) -> Problem:
     """A problem of a value's form."""
-    from syncline.experiment.explain import accepted_text, describe, message
+    from syncline.sections.wording import accepted_text, describe, message
 
     path = [step for step in detail["loc"] if step != "[key]"]
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
@@ -478,9 +478,8 @@ def _broken_family(name: str, family: Family) -> Iterator[Violation]:
     if members.grid is not None and any(dim >= len(members.grid) for dim in members.along or []):
         last = len(members.grid) - 1
         yield Violation((*path, "members", "along"), "there is no such dimension", f"0 to {last}")
-    from syncline.experiment.explain import violations
-    from syncline.experiment.rules import of_slices
-    from syncline.sections.experiment import Collective
+    from syncline.sections.collective import Collective, of_slices
+    from syncline.sections.wording import violations
 
     try:
         collective = Collective.model_validate(family.collective)

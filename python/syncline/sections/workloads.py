@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlia
 
 from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, model_validator
 
-from syncline.base import collective_names
 from syncline.base.errors import did_you_mean, one_of
 from syncline.base.section import Section
 from syncline.core import facts
@@ -28,6 +27,7 @@ from syncline.fabric.gpus import Precision, element_bytes, linear_bytes
 from syncline.fabric.numbers import NUMBERS_ACCEPTED
 from syncline.models import evaluate
 from syncline.models import file as model_files
+from syncline.sections.collective import Kind
 
 if TYPE_CHECKING:
     from syncline.models.form import ModelFile
@@ -342,7 +342,7 @@ class Load(Section):
 class CollectiveWorkload(Section):
     """A single collective of all NPUs, or of every group at once."""
 
-    collective: collective_names.Collective
+    collective: Kind
     """Which."""
     size: SizeOrZero
     """The full vector, as nccl-tests counts it: the larger of what a rank, or the root, sends and receives."""

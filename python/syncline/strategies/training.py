@@ -185,8 +185,8 @@ def _divided(keyed: _Keyed) -> Divided:
 
 def broken_collectives(given: Mapping[FamilyName, Mapping[str, Any]]) -> Iterator[Violation]:
     """What is wrong with how collectives of single axes are carried out."""
-    from syncline.experiment.explain import violations
-    from syncline.sections.experiment import Collective
+    from syncline.sections.collective import Collective
+    from syncline.sections.wording import violations
 
     for name, keys in given.items():
         path = ("parallel", "collectives", name)

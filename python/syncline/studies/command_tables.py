@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import syncline
-from syncline.base import json_reading
+from syncline import _version
+from syncline.base import atomic, json_reading
 from syncline.core import facts
 from syncline.results import entries as results
-from syncline.results import parquet, rundir
+from syncline.results import parquet
 from syncline.studies.sweeps import columns
 from syncline.studies.sweeps.columns import COUNT, INDEX, PER_SECOND, SECONDS, SHARE, TRUTH
 
@@ -230,16 +230,16 @@ def as_arrow(form: Form, document: Mapping[str, Any]) -> pa.Table:
         pa.field(column.name, types[column.kind], metadata={"unit": column.unit, "meaning": column.meaning})
         for column in kept
     )
-    about = {"command": form.command, "version": syncline.__version__, "status": document["status"]}
+    about = {"command": form.command, "version": _version.version(), "status": document["status"]}
     return pa.Table.from_pylist(rows, schema.with_metadata({METADATA: json.dumps(about)}))
 
 
 def write(path: Path, form: Form, document: Mapping[str, Any]) -> None:
     """Writes the table in the format of its suffix, as a whole or not at all."""
     if path.suffix == ".json":
-        rundir.write(path, results.dumps(dict(document)) + "\n")
+        atomic.write(path, results.dumps(dict(document)) + "\n")
     else:
-        rundir.write(path, parquet.content(as_arrow(form, document), path.suffix))
+        atomic.write(path, parquet.content(as_arrow(form, document), path.suffix))
 
 
 def is_ours(form: Form, path: Path) -> bool:

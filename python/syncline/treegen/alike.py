@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -13,17 +13,6 @@ if TYPE_CHECKING:
     from syncline.treegen.packing import Packing
 
 Pair = tuple[int, int]
-
-
-def images(generators: Sequence[Sequence[int]]) -> int:
-    """How many symmetries there are: as many as GPUs to which they lead the first one, each by one of them."""
-    reached, waiting = {0}, [0]
-    for gpu in waiting:
-        for leads in generators:
-            if leads[gpu] not in reached:
-                reached.add(leads[gpu])
-                waiting.append(leads[gpu])
-    return len(reached)
 
 
 def kinds(packing: Packing) -> list[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
-from syncline.treegen import fewest, prediction, roots
+from syncline.treegen import fewest, pack, prediction, roots
 from syncline.treegen import packing as packed_trees
 from syncline.treegen.packing import ROOTED, TASKS, Collective, Packing, Tree
 from syncline.treegen.question import Question
@@ -76,7 +76,7 @@ def of(
 # Trees for several sizes are asked for one after the other, and the sizes decide among the same few.
 _few = lru_cache(KEPT)(lambda packing, threshold: fewest.of(packing, threshold=threshold))
 _shallow = lru_cache(KEPT)(fewest.shallowest)
-_packed = lru_cache(KEPT)(packed_trees.of)
+_packed = lru_cache(KEPT)(pack.of)
 
 
 @dataclass(frozen=True, slots=True)

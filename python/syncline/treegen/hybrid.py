@@ -23,8 +23,8 @@ from typing import Any, Final
 
 from syncline.base.errors import InputError, Problem
 from syncline.fabric.graph import PCIE, Graph
-from syncline.sections.endpoints.streams import PEER_ACCESS_PS
-from syncline.treegen import choice, loads, packing, plan, question
+from syncline.treegen import choice, pack, packing, plan, question, shared_links
+from syncline.treegen.costs import PEER_ACCESS_PS
 from syncline.treegen.packing import Collective, Packing
 from syncline.treegen.question import Question
 
@@ -141,9 +141,11 @@ def of(
 
     def part(links: question.Links) -> Part:
         asked = question.asked(graph, gpus, links)
-        packed = packing.of(asked, collective, root)
+        packed = pack.of(asked, collective, root)
         packed = replace(packed, trees=choice.of(packed, "time", size, overhead_s=overhead_s).trees)
-        return Part(asked, loads.on_shared_links(asked, packed, root) if links == "pcie" else packed, 0, overhead_s)
+        return Part(
+            asked, shared_links.on_shared_links(asked, packed, root) if links == "pcie" else packed, 0, overhead_s
+        )
 
     nvlink, pcie = part("nvlink"), part("pcie")
     switch_s = len(gpus) * switch_ps * PS

@@ -15,7 +15,6 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Final
 
-from syncline.treegen import choice, packing
 from syncline.treegen.packing import TASKS, TOWARDS_ROOT, Arc, Packing, Tree, sums
 from syncline.treegen.question import Question
 
@@ -79,34 +78,6 @@ def at_equal_shares(asked: Question, packing: Packing) -> Packing:
         return packing
     grow = min(factor(asked, connections(packing, packing.trees)), Fraction(1))
     return replace(packing, trees=tuple(replace(tree, weight=tree.weight * grow) for tree in packing.trees))
-
-
-def on_shared_links(asked: Question, packed: Packing, root: int) -> Packing:
-    """Trees for links that messages share, with weights that they have there: the given ones or, for collectives both
-    ways or from all roots, those of a broadcast. Of those that are nearly as fast, it is the fewest that wait least for
-    one another.
-    """
-    if not packed.trees:
-        return packed
-    found = [at_equal_shares(asked, packed)]
-    if packed.collective in packing.IN_PARTS:  # its paths are those of a flow, and each has a part of its own
-        return found[0]
-    if TASKS[packed.collective] != "from-root":
-        one_way = packing.of(asked, "broadcast", root)
-        for goal in ("depth", "trees"):
-            shape = replace(one_way, trees=choice.of(one_way, goal, 0).trees)
-            found.append(of_one_shape(asked, packed, shape))
-    best = max(trees.rate for trees in found)
-    return min((trees for trees in found if trees.rate >= NEARLY * best), key=lambda trees: len(trees.trees))
-
-
-def both_ways(asked: Question, packed: Packing) -> Packing:
-    """Trees of an all-reduce that take the same way to their roots as from them: the given ones, or if some do not,
-    those of a broadcast.
-    """
-    if all(tree.back is None for tree in packed.trees):
-        return packed
-    return of_one_shape(asked, packed, packing.of(asked, "broadcast", 0))
 
 
 def of_one_shape(asked: Question, packing: Packing, shape: Packing) -> Packing:

@@ -25,8 +25,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from syncline.sections.endpoints.streams import REDUCE_RATE
 from syncline.treegen import alike
+from syncline.treegen.costs import REDUCE_RATE
 from syncline.treegen.packing import TOWARDS_ROOT, Packing, Tree, sums
 
 MOST_SLICES: Final = 2048

@@ -34,7 +34,7 @@ from typing import Any, Final
 from syncline.base.errors import InputError, Problem
 from syncline.fabric.allocation import NVLINK_CLASSES
 from syncline.fabric.graph import Graph, components
-from syncline.treegen import choice, loads, packing, plan, question
+from syncline.treegen import choice, loads, pack, plan, question, shared_links
 from syncline.treegen.packing import TASKS, TOWARDS_ROOT, Arc, Collective, Packing, Tree
 from syncline.treegen.question import Question
 
@@ -196,11 +196,11 @@ def _server(graph: Graph, asked: Question, ranks: tuple[int, ...]) -> Server:
     gpus = [asked.gpus[rank] for rank in ranks]
     links: question.Links = "nvlink"
     local = question.asked(graph, gpus, links)
-    packed = loads.both_ways(local, packing.of(local, "all-reduce"))
+    packed = shared_links.both_ways(local, pack.of(local, "all-reduce"))
     if len(ranks) > 1 and not packed.trees:
         links = "pcie"
         local = question.asked(graph, gpus, links)
-        packed = loads.both_ways(local, loads.on_shared_links(local, packing.of(local, "all-reduce"), 0))
+        packed = shared_links.both_ways(local, shared_links.on_shared_links(local, pack.of(local, "all-reduce"), 0))
         if not packed.trees:
             raise _refused("neither NVLinks nor PCIe connect the GPUs of a server", "GPUs that reach each other")
     number = {node: index for index, node in enumerate(asked.nodes)}

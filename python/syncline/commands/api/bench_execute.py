@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
+    from syncline.commands.api.bench_predicted import Constants, Row
     from syncline.results.entries import Document
-    from syncline.studies.predicted import Constants, Row
 
 DEFAULT_SIZES = "8B:64MiB:x4"
 LEAST_SIZES = 4
@@ -40,9 +40,9 @@ def problems(kind: str | None, ranks: int | None, sizes: Sequence[int] | None, g
 def table(kind: str, sizes: Sequence[int], ranks: int) -> tuple[Document, str]:
     """The document and the table. Raises [`SimulationFailedError`] where a collective fails."""
     from syncline.base.errors import SimulationFailedError
+    from syncline.commands.api import bench_predicted as predicted
     from syncline.runtime import measured
     from syncline.runtime.library import RuntimeFailure
-    from syncline.studies import predicted
 
     # What is added is told apart from what is moved by a collective that adds nothing.
     kinds = [kind] if kind in {"all-gather", "broadcast", "all-to-all"} else [kind, "all-gather"]

@@ -15,8 +15,8 @@ from syncline.commands.api.arguments import Settings
 from syncline.sections.packed import PACKED
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
     from syncline.experiment.load import Variant
     from syncline.results.entries import Document
 

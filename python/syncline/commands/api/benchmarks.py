@@ -18,9 +18,9 @@ from syncline.commands.api.tables import Table
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
+    from syncline.base.progress import Watch
     from syncline.commands.api.files import AnyPath
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
     from syncline.nccl.model import Model
     from syncline.results.entries import Document
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from syncline import _version
 from syncline.base.errors import InputError
 from syncline.commands.api import arguments, display, files
 from syncline.commands.api.arguments import ARGUMENTS
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
 
 def document(found: Detected) -> Document:
     """The document of `topology detect --json`."""
-    from syncline.results import entries as results
 
     return {
-        **results.versions(),
+        **_version.versions(),
         "source": found.source,
         "gpus": list(found.gpus),
         "trees_links": found.links,

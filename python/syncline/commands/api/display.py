@@ -5,41 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline.base.text_units import bandwidth, duration, percent, size, times
+from syncline.base.text_units import bandwidth, duration, percent, size
 from syncline.report.escape import html_text
 
 if TYPE_CHECKING:
-    from syncline.commands.api.systems import System
-
-Column = tuple[str, Callable[["System"], str]]
-
-
-def _or_dash(value: Any, written: Callable[[Any], str]) -> str:
-    return "-" if value is None else written(value)
-
-
-def _of_an_iteration(value: float | None, system: System) -> str:
-    return "-" if value is None else duration(value / max(1, system.iterations))
-
-
-TRAINING: Final[Sequence[Column]] = (
-    ("iteration", lambda s: duration(s.iteration_time_s)),
-    ("compute", lambda s: _of_an_iteration(s.compute_time_s, s)),
-    ("exposed", lambda s: _of_an_iteration(s.exposed_comm_s, s)),
-    ("exposed %", lambda s: percent(s.exposed_comm_share)),
-    ("speed-up", lambda s: _or_dash(s.speedup, times)),
-    ("of ideal", lambda s: _or_dash(s.share_of_ideal, percent)),
-)
-"""Of a training loop: times are those of an iteration."""
-COLLECTIVE: Final[Sequence[Column]] = (
-    ("size", lambda s: _or_dash(s.size_bytes, size)),
-    ("time", lambda s: duration(s.iteration_time_s)),
-    ("algbw", lambda s: bandwidth(s.algorithm_bandwidth_bytes_per_s)),
-    ("busbw", lambda s: bandwidth(s.bus_bandwidth_bytes_per_s)),
-    ("lower bound", lambda s: _or_dash(s.lower_bound_s, duration)),
-    ("efficiency", lambda s: percent(s.efficiency)),
-)
-"""Of a collective on its own."""
+    pass
 
 
 MEASURES: Final[Sequence[tuple[str, str, Callable[[Any], str]]]] = (
@@ -106,21 +76,6 @@ def rows(
     text = table(caption, headings, [[row[at] for at in used] for row in cells])
     left = len(entries) - most
     return text + paragraphs([f"{left:,} further rows: {more}"] if left > 0 else [])
-
-
-def systems(caption: str, about: Iterable[System], failed: Iterable[tuple[str, str]], notes: Iterable[str]) -> str:
-    """The systems of a run side by side, those that failed, and notes below."""
-    known = list(about)
-    text = ""
-    for columns, those in (
-        (TRAINING, [system for system in known if system.iterations]),
-        (COLLECTIVE, [system for system in known if not system.iterations]),
-    ):
-        if those:
-            rows = [[system.name, *(written(system) for _, written in columns)] for system in those]
-            text += table(caption, ["system", *(heading for heading, _ in columns)], rows)
-    text += paragraphs(f"{name}: the simulation failed: {message}" for name, message in failed)
-    return text + paragraphs(notes)
 
 
 def table(caption: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

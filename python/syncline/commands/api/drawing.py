@@ -20,15 +20,16 @@ from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, warn_of, watch_of
 from syncline.commands.api.tables import Table
 from syncline.report.escape import html_text
+from syncline.studies.figures import read
 
 if TYPE_CHECKING:
     from syncline.base import outputs
     from syncline.base.document import Node
     from syncline.base.errors import Problem
+    from syncline.base.progress import Watch
     from syncline.commands.api.files import AnyPath
     from syncline.commands.api.simulate import Warn
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
     from syncline.engine.runs import Result
     from syncline.experiment.load import Variant
     from syncline.report.figures.draw import Drawn
@@ -461,7 +462,6 @@ def _read(source: object, given: dict[int, Node]) -> FigureFile:
     """The figure, whose sweeps that are values are put into `given`."""
     from syncline.base import document
     from syncline.experiment import packaged as studies
-    from syncline.studies.figures import file
 
     if isinstance(source, Mapping):
         root = files.tree_of(source, LABEL)
@@ -471,6 +471,6 @@ def _read(source: object, given: dict[int, Node]) -> FigureFile:
             if isinstance(sweep, document.Mapping):
                 given[at] = sweep
                 items[at] = document.Scalar(f"sweep {at}", sweep.origin)  # where a file has a name
-        return file.of_tree(root, LABEL, Path())
+        return read.of_tree(root, LABEL, Path())
     path = files.path_of(source, "source", "a figure", ACCEPTED)
-    return file.load(*files.found(studies.find_figure, path, "source"))
+    return read.load(*files.found(studies.find_figure, path, "source"))

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from syncline.base import memory
+from syncline.base import atomic, memory
 from syncline.base.clock import Clock
 from syncline.base.errors import CancelledError, InputError, Problem, SimulationFailedError, did_you_mean, one_of
+from syncline.base.progress import Watch
 from syncline.base.text_units import duration
 from syncline.commands.api import reruns, simulate
 from syncline.commands.api.arguments import Settings, Spelling
@@ -20,7 +21,6 @@ from syncline.core import cancelling
 from syncline.engine import estimate, runner
 from syncline.engine import runs as engine
 from syncline.engine.estimate import NOTICED_S
-from syncline.engine.runner import Watch
 from syncline.engine.runs import Result
 from syncline.experiment import load
 from syncline.experiment.load import Study, Variant
@@ -253,8 +253,8 @@ def keep(explained: Explained) -> Path | None:
         return None
     known = entries.kept(directory) | {entry["name"]: entry for entry in explained.document["systems"]}
     whole = explained.document | {"systems": list(known.values())}
-    rundir.write(directory / rundir.EXPLAINED, results.dumps(whole) + "\n")
-    rundir.write(directory / "report.html", runs.page(runs.read_directory(directory), None, FLAGS))
+    atomic.write(directory / rundir.EXPLAINED, results.dumps(whole) + "\n")
+    atomic.write(directory / "report.html", runs.page(runs.read_directory(directory), None, FLAGS))
     return directory / rundir.EXPLAINED
 
 

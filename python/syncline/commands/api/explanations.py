@@ -21,10 +21,10 @@ from syncline.results.entries import Document
 from syncline.studies.reasons import changes, said
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.commands.api.simulate import Warn
     from syncline.commands.api.sources import Source
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
 
 Explainable: TypeAlias = "Source | Run"
 """The directory of a run, the result of [`run`] that is in a directory, or an experiment."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import _version
 from syncline.base import outputs
 from syncline.base.clock import Clock
 from syncline.base.errors import InputError, Problem
@@ -384,7 +385,7 @@ def _document(
     experiment = variant.experiment
     (kind,) = kinds_of(experiment.workload)
     return {
-        **results.versions(),
+        **_version.versions(),
         "status": "complete",
         "seed": variant.seed,
         "assumptions": assumed,

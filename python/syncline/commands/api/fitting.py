@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import _version
 from syncline.base.errors import one_of
 from syncline.base.text_units import size
 from syncline.commands.api import arguments, display, sources, tables
@@ -28,11 +29,10 @@ def run(study: Study, *, every: bool) -> Document:
     [`CancelledError`] when what ends the variants is called.
     """
     from syncline.engine import assumptions
-    from syncline.results.entries import versions
 
     variants = [_of(variant, every=every) for variant in study.variants]
     return {
-        **versions(),
+        **_version.versions(),
         "status": "complete",
         "seed": 0,
         "assumptions": assumptions.of(study.variants),

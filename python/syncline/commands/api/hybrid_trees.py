@@ -70,7 +70,7 @@ class Given:
         """What peer access costs for each GPU, and what is wrong with how that is given."""
         from syncline.base import quantities
         from syncline.base.errors import command_line
-        from syncline.sections.endpoints.streams import PEER_ACCESS_PS
+        from syncline.treegen.costs import PEER_ACCESS_PS
 
         if self.latency is None:
             return 0 if self._never_waits else PEER_ACCESS_PS, []

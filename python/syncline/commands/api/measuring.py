@@ -21,10 +21,10 @@ from syncline.commands.api.progress import Progress, warn_of, watch_of
 from syncline.core import cancelling
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.commands.api.files import AnyPath
     from syncline.commands.api.tables import Table
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
     from syncline.measurements.kernels import Observer
     from syncline.models.form import ModelFile
     from syncline.models.model import Operator
@@ -443,7 +443,7 @@ def measure(
 
 def _heard(found: Wanted, watch: Watch | None, cancel: Cancellation | None) -> Callable[[int, bool], None]:
     """Tells of progress, and ends the measurement when `cancel` is called."""
-    from syncline.engine.runner import Standing
+    from syncline.base.progress import Standing
 
     began = time.monotonic()
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline.base import progress_display
 from syncline.base.errors import InputError
-from syncline.engine.runner import Standing, Watch
+from syncline.base.progress import Standing, Watch
 from syncline.report.escape import html_text
 
 if TYPE_CHECKING:

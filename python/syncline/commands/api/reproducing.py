@@ -15,11 +15,11 @@ from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, warn_of, watch_of
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.commands.api.files import AnyPath
     from syncline.commands.api.simulate import Warn
     from syncline.commands.api.tables import Table
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
     from syncline.results.entries import Document
     from syncline.studies.reproduction import experiments as varied
     from syncline.studies.reproduction import ledger

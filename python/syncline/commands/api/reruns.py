@@ -8,6 +8,7 @@ from typing import Final
 
 from syncline.base import memory
 from syncline.base.errors import CancelledError, InputError
+from syncline.base.progress import Watch
 from syncline.commands.api.arguments import Settings
 from syncline.commands.api.simulate import Read
 from syncline.core import cancelling
@@ -101,7 +102,7 @@ def _planned(
 
 
 def run(
-    works: Sequence[tuple[Base, Sequence[Planned]]], threads: int | None, watch: runner.Watch | None
+    works: Sequence[tuple[Base, Sequence[Planned]]], threads: int | None, watch: Watch | None
 ) -> tuple[list[list[Rerun]], bool, list[Result]]:
     """What came of the changes of each system, whether all were run, and the results of those that were. Raises
     [`CancelledError`] when what may cancel them is called.

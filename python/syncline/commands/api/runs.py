@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.commands.api import arguments, display, files
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Spelling
-from syncline.commands.api.systems import System
+from syncline.commands.api.systems import System, side_by_side
 from syncline.commands.api.tables import Tables
+from syncline.report import run as report
 from syncline.results import rundir
 from syncline.results.entries import Document
 from syncline.results.rundir import RESOLVED, RunDirectory
+from syncline.studies.reasons import entries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +58,7 @@ class Systems(Mapping[str, System]):
         return f"<Systems {one_of(self._systems)}>"
 
     def _repr_html_(self) -> str:
-        return display.systems("systems", self._systems.values(), self._failed.items(), ())
+        return side_by_side("systems", self._systems.values(), self._failed.items(), ())
 
 
 class Run:
@@ -90,7 +92,7 @@ class Run:
         counts = {"warning": self.warnings, "assumption": self.assumptions}
         notes = [display.counted(len(said), what) for what, said in counts.items() if said]
         told = [f"{' and '.join(notes)}: run.warnings and run.assumptions list them."] if notes else []
-        return display.systems(self.name, self.systems.values(), self.failed.items(), told)
+        return side_by_side(self.name, self.systems.values(), self.failed.items(), told)
 
     @property
     def name(self) -> str:
@@ -168,7 +170,11 @@ class Run:
             to.check()
             for variant, result in outcomes.results:
                 to.add(variant, result)
-            to.close(self.document, self._tables)
+            to.close(
+                self.document,
+                self._tables,
+                lambda: report.page(self.document, self._tables, study.variants, self._command),
+            )
         self.directory = path
         return path
 
@@ -204,8 +210,6 @@ def read_directory(directory: Path) -> Run:
 
 def page(run: Run, baseline: str | None, spelling: Spelling) -> str:
     """The report of a run as HTML. Raises [`InputError`] if `baseline` is no system of it."""
-    from syncline.report import html
-
     document = run.document
     if baseline is not None:
         names = [str(entry.get("name")) for entry in document["runs"]]
@@ -213,14 +217,8 @@ def page(run: Run, baseline: str | None, spelling: Spelling) -> str:
             message = f"there is no such variant{did_you_mean(baseline, names)}"
             raise InputError([spelling.problem("baseline", baseline, message, one_of(names))])
         document = document | {"baseline": baseline}
-    from syncline.report.trees import of_runs
-    from syncline.studies.reasons import entries
-
-    variants = _variants(run)
-    trees = of_runs.sections(variant for variant in variants if variant.name in run._tables)
     known = {} if run.directory is None else entries.kept(run.directory)
-    explained = entries.entries(document, run._tables, variants, known)
-    return html.build(document, run._tables, run._command, trees, explained)
+    return report.page(document, run._tables, _variants(run), run._command, known)
 
 
 def _variants(run: Run) -> Sequence[Variant]:

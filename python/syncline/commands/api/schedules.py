@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import _version
 from syncline.base.clock import Clock
 from syncline.base.errors import InputError, Problem
 from syncline.commands.api import arguments, display, files
@@ -150,7 +151,6 @@ def _steps(verdict: Verdict) -> int:
 
 def _document(loaded: Loaded, verdict: Verdict, *, default: bool) -> Document:
     from syncline.plans.verification import line
-    from syncline.results import entries as results
 
     report = verdict.report
     assumptions = ["buffering = 1 message per connection (default)"] if default else []
@@ -161,7 +161,7 @@ def _document(loaded: Loaded, verdict: Verdict, *, default: bool) -> Document:
         return [{**finding, "line": line(loaded, finding)} for finding in report[kind]]
 
     return {
-        **results.versions(),
+        **_version.versions(),
         "status": "complete",
         "seed": 0,
         "assumptions": assumptions,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import _version
 from syncline.base.errors import CancelledError, InputError
 from syncline.base.text_units import duration
 from syncline.commands.api import arguments, display, files
@@ -17,10 +18,10 @@ from syncline.commands.api.progress import Progress, warn_of, watch_of
 from syncline.commands.api.tables import Table
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.commands.api.files import AnyPath
     from syncline.commands.api.simulate import Warn
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
     from syncline.experiment.merge import Override
     from syncline.results.entries import Document
     from syncline.sections.typed import Experiment
@@ -142,13 +143,12 @@ def _page(out: Path, rows: Sequence[Row], about: Row) -> None:
 def _document(found: Found, rows: Sequence[Row]) -> dict[str, Any]:
     """The search as one JSON document."""
     from syncline.engine import assumptions
-    from syncline.results.entries import versions
     from syncline.studies.searches import table
 
     said = table.about(found)
     statuses = [finding.status for finding in found.findings]
     return {
-        **versions(),
+        **_version.versions(),
         "kind": table.METADATA,
         "status": said["status"],
         "seed": 0,

@@ -13,17 +13,19 @@ from dataclasses import asdict, dataclass, replace
 from syncline.base import memory
 from syncline.base.clock import Clock
 from syncline.base.errors import NotWrittenError
+from syncline.base.progress import Watch
 from syncline.commands.api.arguments import Settings
 from syncline.core import cancelling
 from syncline.core.preview import Preview
 from syncline.engine import choice, comparison, completing, estimate, runner
 from syncline.engine import runs as engine
 from syncline.engine.estimate import Estimate
-from syncline.engine.runner import Outcome, Outcomes, Watch
+from syncline.engine.runner import Outcome, Outcomes
 from syncline.engine.runs import Prepared
 from syncline.experiment.load import Study
 from syncline.experiment.merge import Override
 from syncline.importers import text_passes
+from syncline.report import run as report
 from syncline.results import entries as results
 from syncline.results import ideal_bound
 from syncline.results.entries import Document
@@ -180,7 +182,9 @@ class _Saver:
         """Writes what is about the whole run."""
         if self.directory is not None:
             with self._kept():
-                self.directory.close(document, {variant.name: result.tables for variant, result in outcomes.results})
+                tables = {variant.name: result.tables for variant, result in outcomes.results}
+                variants, command = self.directory.study.variants, self.directory.command
+                self.directory.close(document, tables, lambda: report.page(document, tables, variants, command))
 
     @contextmanager
     def _kept(self) -> Iterator[None]:

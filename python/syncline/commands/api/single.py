@@ -16,8 +16,9 @@ from syncline.commands.api.arguments import FLAGS, Settings, Spelling
 
 if TYPE_CHECKING:
     from syncline.base.document import Mapping, Node
+    from syncline.base.progress import Watch
     from syncline.commands.api.simulate import Warn
-    from syncline.engine.runner import Outcomes, Watch
+    from syncline.engine.runner import Outcomes
     from syncline.experiment.load import Study, Variant
     from syncline.experiment.merge import Override
     from syncline.results.entries import Document

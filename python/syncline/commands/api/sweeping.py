@@ -17,10 +17,10 @@ from syncline.commands.api.tables import Table
 from syncline.results.entries import Document
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.commands.api.files import AnyPath
     from syncline.commands.api.simulate import Warn
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
     from syncline.experiment.merge import Override
     from syncline.studies.sweeps.file import Sweep as Described
     from syncline.studies.sweeps.points import Simulation

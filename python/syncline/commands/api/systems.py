@@ -7,11 +7,12 @@ training loop no bus bandwidth.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, Final, Self
 
-from syncline.base.text_units import duration
+from syncline.base.text_units import bandwidth, duration, percent, size, times
+from syncline.commands.api import display
 from syncline.commands.api.tables import Tables
 
 
@@ -180,9 +181,7 @@ class System(Entry):
         return f"<System {self.name}: {duration(self.iteration_time_s)}{' per iteration' if self.iterations else ''}>"
 
     def _repr_html_(self) -> str:
-        from syncline.commands.api import display
-
-        return display.systems(self.topology, [self], (), self.warnings)
+        return side_by_side(self.topology, [self], (), self.warnings)
 
     @classmethod
     def of_run(cls, entry: Mapping[str, Any], tables: Tables) -> Self:
@@ -193,3 +192,51 @@ class System(Entry):
             "exposed_by_collective": tuple(Exposure.of(each) for each in entry["exposed_by_collective"]),
         }
         return cls.of(entry, **made, tables=tables)
+
+
+Column = tuple[str, Callable[["System"], str]]
+
+
+def _or_dash(value: Any, written: Callable[[Any], str]) -> str:
+    return "-" if value is None else written(value)
+
+
+def _of_an_iteration(value: float | None, system: System) -> str:
+    return "-" if value is None else duration(value / max(1, system.iterations))
+
+
+TRAINING: Final[Sequence[Column]] = (
+    ("iteration", lambda s: duration(s.iteration_time_s)),
+    ("compute", lambda s: _of_an_iteration(s.compute_time_s, s)),
+    ("exposed", lambda s: _of_an_iteration(s.exposed_comm_s, s)),
+    ("exposed %", lambda s: percent(s.exposed_comm_share)),
+    ("speed-up", lambda s: _or_dash(s.speedup, times)),
+    ("of ideal", lambda s: _or_dash(s.share_of_ideal, percent)),
+)
+"""Of a training loop: times are those of an iteration."""
+
+
+COLLECTIVE: Final[Sequence[Column]] = (
+    ("size", lambda s: _or_dash(s.size_bytes, size)),
+    ("time", lambda s: duration(s.iteration_time_s)),
+    ("algbw", lambda s: bandwidth(s.algorithm_bandwidth_bytes_per_s)),
+    ("busbw", lambda s: bandwidth(s.bus_bandwidth_bytes_per_s)),
+    ("lower bound", lambda s: _or_dash(s.lower_bound_s, duration)),
+    ("efficiency", lambda s: percent(s.efficiency)),
+)
+"""Of a collective on its own."""
+
+
+def side_by_side(caption: str, about: Iterable[System], failed: Iterable[tuple[str, str]], notes: Iterable[str]) -> str:
+    """The side_by_side of a run side by side, those that failed, and notes below."""
+    known = list(about)
+    text = ""
+    for columns, those in (
+        (TRAINING, [system for system in known if system.iterations]),
+        (COLLECTIVE, [system for system in known if not system.iterations]),
+    ):
+        if those:
+            rows = [[system.name, *(written(system) for _, written in columns)] for system in those]
+            text += display.table(caption, ["system", *(heading for heading, _ in columns)], rows)
+    text += display.paragraphs(f"{name}: the simulation failed: {message}" for name, message in failed)
+    return text + display.paragraphs(notes)

@@ -53,10 +53,8 @@ class Table:
         return {field.name: _decoded(field.metadata) for field in self._arrow.schema}
 
     def to_arrow(self) -> pa.Table:
-        """The table as it is; nothing is copied. Columns that have been renamed are there under both names."""
-        from syncline.base import deprecations
-
-        return deprecations.with_old_columns(self._arrow)
+        """The table as it is; nothing is copied."""
+        return self._arrow
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table as a data frame of pandas, a row of the table in each row. Its `attrs` have `units` and `meanings`

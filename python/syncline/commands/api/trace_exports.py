@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import _version
 from syncline.base import inputs
 from syncline.base.clock import Clock
 from syncline.base.errors import InputError
@@ -359,7 +360,7 @@ def _document(
     from syncline.results import entries as results
 
     return {
-        **results.versions(),
+        **_version.versions(),
         "status": "complete",
         "seed": variant.seed,
         "assumptions": [],

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import _version
 from syncline.base import inputs
 from syncline.base.clock import Clock
 from syncline.base.errors import InputError, Problem
@@ -320,7 +321,7 @@ def _document(imported: Imported, replays: Sequence[Replay], written: dict[str, 
     from syncline.results import entries as results
 
     return {
-        **results.versions(),
+        **_version.versions(),
         "status": "complete",
         "seed": 0,
         "assumptions": imported.assumptions,

@@ -22,9 +22,9 @@ from syncline.sections.packed import PACKED
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
+    from syncline.base.progress import Standing, Watch
     from syncline.commands.api.simulate import Warn
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Standing, Watch
     from syncline.engine.runs import Result
     from syncline.experiment.load import Variant
     from syncline.fabric.graph import Graph
@@ -150,7 +150,7 @@ class Progress:
         self._say(is_over=True)
 
     def _say(self, *, is_over: bool) -> None:
-        from syncline.engine.runner import Standing
+        from syncline.base.progress import Standing
 
         if self.observed.watch is not None:
             waiting, elapsed_s = tuple(self._names[self._done :]), time.monotonic() - self._began

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline import _version
 from syncline.base.errors import FULL, CancelledError, InputError, SimulationFailedError, command_line
 from syncline.commands.api import arguments, display, files, tree_comparison, tree_questions
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Listed, Spelling
@@ -91,7 +92,7 @@ class Wanted:
 
     def keys(self, found: Sequence[Allocation]) -> list[str]:
         """Names for what decides each row: what else a journal has, says nothing about it."""
-        from syncline import __version__, _core
+        from syncline import _core
         from syncline.core import binding
 
         binding.require()
@@ -100,7 +101,7 @@ class Wanted:
         goals: list[Any] = [wished.objective, wished.threshold, wished.overhead_s, self.asked.links]
         goals += [case.kind, self.read.size_bytes]
         simulated = [case.backend, case.endpoint] if self.read.compare else []
-        whole = [FORMAT, __version__, _core.version(), fabric, goals, simulated]
+        whole = [FORMAT, _version.version(), _core.version(), fabric, goals, simulated]
         common = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         return [hashlib.sha256(f"{common} {each.gpus}".encode()).hexdigest() for each in found]
 
@@ -304,7 +305,7 @@ def _document(wanted: Wanted, table: Table) -> dict[str, Any]:
     about = dict(table.about)
     fidelity = {"backend": about.pop("backend"), "endpoint": about.pop("endpoint")}
     return {
-        **results.versions(),
+        **_version.versions(),
         "status": table.status,
         "seed": None,
         "fidelity": fidelity,

@@ -16,7 +16,8 @@ from typing import Any, Final, NoReturn, TextIO
 
 import typer
 
-from syncline.base import deprecations, inputs, interrupts
+from syncline import _version
+from syncline.base import inputs, interrupts
 from syncline.base.errors import FULL, InputError, NotWrittenError, SimulationFailedError
 from syncline.commands.cli import (
     bench,
@@ -124,9 +125,7 @@ def _root(
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
 ) -> None:
     if version:
-        from syncline import __version__
-
-        typer.echo(__version__)
+        typer.echo(_version.version())
         raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
@@ -174,13 +173,8 @@ def command() -> Any:
 def run(arguments: Sequence[str]) -> int:
     """Runs the command line and returns the exit status."""
     as_json = "--json" in arguments
-    held: list[str] | None = [] if as_json else None
-    with inputs.remembered(), deprecations.on_terminal(quiet=not QUIET.isdisjoint(arguments), held=held):
-        status = _run(arguments, as_json=as_json)
-    if status != WRONG_INPUT:  # what is wrong is one document, with nothing beside it
-        for message in held or ():
-            print(f"warning: {message}", file=sys.stderr)
-    return status
+    with inputs.remembered():
+        return _run(arguments, as_json=as_json)
 
 
 def _run(arguments: Sequence[str], *, as_json: bool) -> int:
@@ -189,7 +183,7 @@ def _run(arguments: Sequence[str], *, as_json: bool) -> int:
         if completion.is_asked():
             return completion.answer(whole)
         # Not `app(...)`: that ends an interrupted command without a word.
-        with whole.make_context(whole.name, deprecations.options(whole, arguments)) as context:
+        with whole.make_context(whole.name, list(arguments)) as context:
             return int(whole.invoke(context) or DONE)
     except typer.Exit as done:
         return done.exit_code

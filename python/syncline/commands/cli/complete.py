@@ -113,10 +113,3 @@ def schemas(incomplete: str) -> Offered:
     from syncline.commands import catalogue
 
     yield from (name for name in catalogue.SCHEMAS if name.startswith(incomplete))
-
-
-def shells(incomplete: str) -> Offered:
-    """Shells."""
-    from syncline.commands.cli.completion import SCRIPTS
-
-    yield from (name for name in SCRIPTS if name.startswith(incomplete))

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from syncline.commands.cli import complete
+from syncline.commands.cli.complete import Offered
 
 PROGRAM: Final = "syncline"
 ASKED: Final = "_SYNCLINE_COMPLETE"
@@ -48,8 +48,13 @@ WHERE: Final = {
 """Where each shell looks for scripts."""
 
 
+def shells(incomplete: str) -> Offered:
+    """Shells."""
+    yield from (name for name in SCRIPTS if name.startswith(incomplete))
+
+
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", autocompletion=complete.shells)],
+    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.", autocompletion=shells)],
     json: Annotated[bool, typer.Option("--json", help="Print the script within a JSON document.")] = False,
 ) -> int:
     """Print the script with which a shell completes commands, options, names and files.

@@ -13,9 +13,9 @@ from syncline.commands.cli import options
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from syncline.base.progress import Watch
     from syncline.commands.api.explaining import Subject
     from syncline.commands.api.simulate import Warn
-    from syncline.engine.runner import Watch
 
 SHOWN: Final = 10
 """Parts of a path and reruns that the terminal shows; the document has all."""

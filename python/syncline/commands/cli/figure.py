@@ -76,7 +76,7 @@ def figure(
 
 def _read(file: str) -> FigureFile:
     from syncline.experiment import packaged as studies
-    from syncline.studies.figures.file import load
+    from syncline.studies.figures.read import load
 
     return load(*studies.find_figure(file))
 

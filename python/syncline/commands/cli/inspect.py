@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from syncline import _version
 from syncline.commands.api import arguments
 from syncline.commands.cli import complete, options
 
@@ -38,11 +39,11 @@ def schema(
     """
     from syncline.base.errors import command_line, did_you_mean, one_of
     from syncline.commands import catalogue
-    from syncline.results.entries import dumps, versions
+    from syncline.results.entries import dumps
 
     if listed:
         names = list(catalogue.SCHEMAS)
-        print(dumps({**versions(), "schemas": names}) if json else "\n".join(names))
+        print(dumps({**_version.versions(), "schemas": names}) if json else "\n".join(names))
         return 0
     if of not in catalogue.SCHEMAS:
         message = f"there is no such schema{did_you_mean(of, catalogue.SCHEMAS)}"
@@ -83,7 +84,7 @@ def report(
     """
     from syncline.base import outputs
     from syncline.base.errors import command_line
-    from syncline.results.entries import dumps, versions
+    from syncline.results.entries import dumps
 
     folders = [_is_folder(path) for path in results]
     if baseline is not None and (len(results) > 1 or not folders[0]):
@@ -96,7 +97,7 @@ def report(
     target = target if out is None else out
     outputs.write(target, page, outputs.PAGE)
     if json:
-        print(dumps({**versions(), **about, "report": str(target)}))
+        print(dumps({**_version.versions(), **about, "report": str(target)}))
     if not quiet:
         print(f"report: {target}", file=sys.stderr)
     return 0

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from syncline import _version
 from syncline.commands.api.machines import allocated, machine_named
 from syncline.commands.cli import complete, options
 
@@ -110,7 +111,7 @@ def show_graph(graph: Graph, gpus: tuple[int, ...], *, json: bool = False) -> No
     gpu = None if graph.hardware is None else graph.hardware.gpu
     if json:
         known = {} if gpu is None else {"hardware": description.gpu_document(gpu)}
-        print(results.dumps({**results.versions(), **description.document(graph, gpus), **known}))
+        print(results.dumps({**_version.versions(), **description.document(graph, gpus), **known}))
         return
     from syncline.commands.cli import fabric_tables, tables
 
@@ -129,7 +130,7 @@ def _show_product(topology: Topology, *, json: bool) -> None:
     from syncline.results import entries as results
 
     document: dict[str, Any] = {
-        **results.versions(),
+        **_version.versions(),
         "topology": str(topology),
         "npus": topology.npus,
         "links_per_npu": sum(d.links_per_npu for d in topology.dims),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import syncline
+from syncline import _version
 from syncline.report.escape import html_text
 from syncline.report.figures.draw import PUBLISHED
 from syncline.report.markup import Column, hint, reproduce, section, table
@@ -29,7 +29,7 @@ def build(figure: Figure, panels: Sequence[Shown | Track], svg: bytes, notes: Se
     rests = f'{reproduce(command)}<ul class="assumptions">{facts}</ul>'
     contents = (shown, tables or hint("This figure has no numbers besides those of its curves."), rests)
     body = "\n".join(section(name, title, text) for (name, title), text in zip(TITLES, contents, strict=True))
-    return whole(Around(figure.title, [figure.source], syncline.__version__, "", TITLES, "figure"), body, {})
+    return whole(Around(figure.title, [figure.source], _version.version(), "", TITLES, "figure"), body, {})
 
 
 def drawing(title: str, svg: str) -> str:

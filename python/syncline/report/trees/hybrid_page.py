@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import syncline
+from syncline import _version
 from syncline.fabric.graph import Graph
 from syncline.report import markup
 from syncline.report.escape import html_text
@@ -40,7 +40,7 @@ def build(
     titles = tuple((name, title) for name, (title, _) in sections.items())
     what = f"{document['collective']} on {document['machine']}"
     body = "\n".join(text for _, text in sections.values())
-    return whole(Around(what, about, syncline.__version__, "", titles, "parts"), body, {})
+    return whole(Around(what, about, _version.version(), "", titles, "parts"), body, {})
 
 
 def _parts(document: Mapping[str, Any]) -> str:

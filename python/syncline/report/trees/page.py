@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import syncline
+from syncline import _version
 from syncline.fabric.circle_layout import MOST_DRAWN
 from syncline.fabric.graph import PCIE, Graph
 from syncline.report import markup
@@ -69,7 +69,7 @@ def build(found: Found, command: str) -> str:
         f"links: {document['links']}",
         f"objective: {document['objective']}",
     ]
-    return whole(Around(what, about, syncline.__version__, "", TITLES, "trees"), "\n".join(filter(None, sections)), {})
+    return whole(Around(what, about, _version.version(), "", TITLES, "trees"), "\n".join(filter(None, sections)), {})
 
 
 def headline(document: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import syncline
+from syncline import _version
 from syncline.report.escape import html_text
 from syncline.report.figures.page import drawing
 from syncline.report.markup import Column, Row, hint, note, reproduce, section, table
@@ -37,7 +37,7 @@ def build(found: Table, document: Mapping[str, Any], svg: bytes, command: str) -
     if found.status != "complete":
         told = f"Partial: {len(found.rows)} of {found.wanted} rows are there, and {len(found.failed)} of them failed."
         banner = f'<p class="banner">{html_text(told)}</p>\n'
-    around = Around(sweep_figure.title(found), facts, syncline.__version__, banner, TITLES, "allocations")
+    around = Around(sweep_figure.title(found), facts, _version.version(), banner, TITLES, "allocations")
     return whole(around, body, {})
 
 

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from syncline.fabric.fields import Rate, TimeOrZero
 from syncline.sections.endpoints.base import EndpointSection, Transit
+from syncline.treegen.costs import PEER_ACCESS_PS, REDUCE_RATE
 
 if TYPE_CHECKING:
     from syncline.core.preview import Preview
@@ -20,11 +21,6 @@ COPY_COMMANDS: Final = 3
 """Commands of a chunk at its sender, at least (Blink, section 4.2.1): the copy, an event, and a wait for one."""
 KERNEL_COMMANDS: Final = 2
 """The wait for the event that a chunk has arrived, and the launch."""
-PEER_ACCESS_PS: Final = 250_000_000
-"""Switching peer access, for each GPU, of which nobody publishes the cost: fitted on what hybrid transfers of seven and
-eight GPUs gain (Blink, section 5.3; `reproduction/blink_links.py`)."""
-REDUCE_RATE: Final = 300_000_000_000
-"""A reduction reads two bytes and writes one for each byte of a chunk: a third of the memory bandwidth of a V100."""
 PER_CHUNK: Final = 1000
 """The engine's unit of delays: parts of a chunk's time."""
 

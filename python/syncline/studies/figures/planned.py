@@ -11,7 +11,6 @@ import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from syncline.base import deprecations
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.core import facts
 from syncline.experiment import packaged as studies
@@ -68,14 +67,14 @@ def _of_panel(file: FigureFile, place: int, panel: Panel, tables: Sequence[Table
 
 def _full(names: Iterable[str], tables: Sequence[Table]) -> Iterator[str]:
     """The columns of these names, with their units."""
-    for name in map(deprecations.column, names):
+    for name in names:
         written = [name + suffix for suffix in ("", *values.SUFFIXES)]
         yield next((column for column in written for table in tables if column in table.columns), name)
 
 
 def _table(simulations: Sequence[Simulation], panel: Panel) -> Table:
     """The table of simulations as far as it is known before they are run."""
-    wanted = [name for names in values.named(panel).values() for name in map(deprecations.column, names)]
+    wanted = [name for names in values.named(panel).values() for name in names]
     return table.of(simulations, {each.key: _entry(each, wanted) for each in simulations})
 
 

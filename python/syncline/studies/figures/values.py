@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from syncline.base import deprecations, quantities
+from syncline.base import quantities
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.engine.runs import PS_PER_S
-from syncline.report import sweep
 from syncline.results import units
 from syncline.studies.figures import directions
 from syncline.studies.figures.directions import Better
@@ -137,7 +136,7 @@ class Shown:
             return f"relative {name}"
         if self.better[1] == "less":  # of a rate, over which the other one's is
             return f"inverse of the relative {name}"
-        return "speed-up" if column in sweep.TIMES or name == "total time" else f"speed-up by {name}"
+        return "speed-up" if column in columns.TIMES or name == "total time" else f"speed-up by {name}"
 
     def x_text(self, value: Cell) -> str:
         """An x for people, in the unit that suits it alone."""
@@ -371,7 +370,6 @@ class _Reading:
     def _column(self, name: str) -> str:
         """The name of a column, which may be given without its unit."""
         known = list(dict.fromkeys(column for table in self.tables for column in table.columns))
-        name = deprecations.column(name)
         if name in known:
             return name
         with_unit = [name + suffix for suffix in SUFFIXES if name + suffix in known]
@@ -381,7 +379,7 @@ class _Reading:
         raise self._refused(self._key_of(name), message, one_of(known))
 
     def _key_of(self, name: str) -> str:
-        return next(key for key, names in named(self.panel).items() if name in map(deprecations.column, names))
+        return next(key for key, names in named(self.panel).items() if name in names)
 
     def _unknown(self) -> Iterable[Problem]:
         """Columns that the panel names and no row has."""

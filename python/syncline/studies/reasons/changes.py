@@ -25,8 +25,9 @@ from syncline.fabric import hardware, notation
 from syncline.fabric.machines import MACHINES
 from syncline.fabric.topologies import Wired
 from syncline.fabric.topology import Topology
+from syncline.sections.collective import DEFAULT_CHUNK, EXCHANGE
 from syncline.sections.endpoints.ace import AceEndpoint
-from syncline.sections.experiment import DEFAULT_CHUNK, EXCHANGE, Experiment
+from syncline.sections.experiment import Experiment
 from syncline.sections.networks.ethernet import EthernetNetwork
 from syncline.sections.workloads import CollectiveWorkload
 

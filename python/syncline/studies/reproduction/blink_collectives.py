@@ -22,7 +22,7 @@ from syncline.fabric import notation
 from syncline.nccl import tuning, wire
 from syncline.studies.reproduction.ledger import Value
 from syncline.studies.reproduction.runs import Run, Runs
-from syncline.treegen import allocations, packing, question
+from syncline.treegen import allocations, pack, question
 
 ALLOCATIONS: Final = "blink/allocations"
 DGX2: Final = "blink/dgx2"
@@ -70,7 +70,7 @@ def distinct(machine: str) -> list[tuple[int, ...]]:
 
 def _is_connected(machine: str, gpus: tuple[int, ...]) -> bool:
     asked = question.asked(notation.parse(machine).graph(), gpus, "nvlink")
-    return len(packing.of(asked, "broadcast").components) == 1
+    return len(pack.of(asked, "broadcast").components) == 1
 
 
 def run(kind: str, gpus: tuple[int, ...], system: str) -> Run:

@@ -31,10 +31,10 @@ from syncline.engine.runs import PS_PER_S
 from syncline.fabric import notation
 from syncline.fabric.graph import Graph
 from syncline.fabric.machines import MACHINES
-from syncline.sections.endpoints.streams import PEER_ACCESS_PS
 from syncline.studies.reproduction.ledger import Value
 from syncline.studies.reproduction.runs import Run, Runs
-from syncline.treegen import allocations, packing, question
+from syncline.treegen import allocations, pack, question
+from syncline.treegen.costs import PEER_ACCESS_PS
 
 Computed = tuple[Value, str]
 
@@ -116,10 +116,10 @@ def alike(count: int) -> tuple[Alike, ...]:
     whole = question.asked(graph, range(8), "nvlink")
     found: dict[tuple[Any, ...], list[tuple[int, ...]]] = {}
     for gpus in combinations(range(8), count):
-        nvlinks = packing.of(question.asked(graph, gpus, "nvlink"), "broadcast")
+        nvlinks = pack.of(question.asked(graph, gpus, "nvlink"), "broadcast")
         if len(nvlinks.components) > 1:
             continue
-        over_pcie = packing.of(question.asked(graph, gpus, "pcie"), "broadcast").rate
+        over_pcie = pack.of(question.asked(graph, gpus, "pcie"), "broadcast").rate
         found.setdefault((allocations.shape(whole, gpus), nvlinks.rate, over_pcie), []).append(gpus)
     return tuple(Alike(group[0], len(group)) for group in found.values())
 

@@ -14,7 +14,7 @@ from typing import Final
 from syncline.fabric.machines import MACHINES
 from syncline.nccl import mesh
 from syncline.studies.trees import theory
-from syncline.treegen import allocations, choice, fewest, packing, question
+from syncline.treegen import allocations, choice, fewest, pack, packing, question
 from syncline.treegen.packing import Packing
 from syncline.treegen.question import Question
 
@@ -40,7 +40,7 @@ def connected(machine: str) -> Iterator[tuple[int, ...]]:
     """The allocations of 3 to 8 GPUs that reach each other over NVLinks."""
     for size in SIZES:
         for gpus in combinations(range(8), size):
-            if len(packing.of(_asked(machine, gpus), "broadcast").components) == 1:
+            if len(pack.of(_asked(machine, gpus), "broadcast").components) == 1:
                 yield gpus
 
 
@@ -63,7 +63,7 @@ def rings(machine: str, gpus: tuple[int, ...]) -> Fraction:
 def trees(machine: str, gpus: tuple[int, ...]) -> Fraction:
     """The rate of an all-reduce over packed trees, up and down at the same time, in links."""
     asked = _asked(machine, gpus)
-    return packing.of(asked, "all-reduce").rate / asked.link_unit
+    return pack.of(asked, "all-reduce").rate / asked.link_unit
 
 
 def speedups() -> Computed:
@@ -78,7 +78,7 @@ def speedups() -> Computed:
 
 def _broadcast(root: int) -> tuple[Question, Packing]:
     asked = _asked(DGX1V, tuple(range(8)))
-    return asked, packing.of(asked, "broadcast", root)
+    return asked, pack.of(asked, "broadcast", root)
 
 
 def unit_trees() -> Computed:
@@ -114,6 +114,6 @@ def multiplicative_trees() -> Computed:
 def ring_rate() -> Computed:
     """`blink-rings-dgx1p`."""
     gpus = tuple(range(8))
-    trees = packing.of(_asked(DGX1P, gpus), "all-reduce")
+    trees = pack.of(_asked(DGX1P, gpus), "all-reduce")
     unit = _asked(DGX1P, gpus).link_unit
     return float(rings(DGX1P, gpus)), f"4 rings; the optimum of trees is {float(trees.rate / unit):.4g} links"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import syncline
+from syncline import _version
 from syncline.base.errors import InputError, NotWrittenError, command_line
 from syncline.engine.runs import Result
 from syncline.results import parquet
@@ -80,5 +80,5 @@ class Kept:
     def _place(self, key: str) -> Path:
         from syncline import _core
 
-        text = f"{syncline.__version__} {_core.sources()} {key}"
+        text = f"{_version.version()} {_core.sources()} {key}"
         return self.folder / hashlib.sha256(text.encode()).hexdigest()[:40]

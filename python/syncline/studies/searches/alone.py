@@ -15,7 +15,7 @@ from syncline.base.errors import InputError, SimulationFailedError
 from syncline.engine import runs as engine
 from syncline.engine import trials
 from syncline.experiment.load import Variant
-from syncline.sections.experiment import DEFAULT_CHUNK, Collective
+from syncline.sections.collective import DEFAULT_CHUNK, Collective
 from syncline.sections.parallel import Parallel
 from syncline.sections.workloads import CollectiveWorkload
 from syncline.strategies.mesh import Mesh

@@ -23,13 +23,14 @@ from typing import Any, Final, Literal, get_args
 
 from pydantic import ValidationError
 
-from syncline.base import deprecations, document, inputs, quantities
+from syncline.base import document, inputs, quantities
 from syncline.base.document import Mapping, Node, Scalar
 from syncline.base.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of
 from syncline.base.quantities import QuantityError
-from syncline.experiment import explain, load, merge
+from syncline.experiment import load, merge
 from syncline.experiment.load import Variant
 from syncline.experiment.merge import Override
+from syncline.sections import wording
 from syncline.sections.algorithms import Algorithm
 from syncline.sections.parallel import Axis as OrderAxis
 from syncline.sections.parallel import Parallel, Schedule
@@ -102,7 +103,7 @@ def of_tree(root: Node, label: str, folder: Path, overrides: Sequence[Override] 
     if not isinstance(root, Mapping):
         message = "a search file is a mapping: an experiment with the section search"
         raise InputError([root.origin.problem(message, document.plain(root))])
-    problems = list(deprecations.keys(root, "search"))
+    problems: list[Problem] = []
     for override in overrides:
         try:
             merge.apply(root, override)
@@ -186,8 +187,8 @@ def _parallel(tree: Mapping) -> Parallel:
     try:
         found = Parallel.model_validate(document.plain(node))
     except ValidationError as error:
-        problems = []
-        for violation in explain.violations(error, ("parallel",)):
+        problems: list[Problem] = []
+        for violation in wording.violations(error, ("parallel",)):
             problems.append(load._place(violation, tree))
         raise InputError(problems) from None
     del tree.entries["parallel"]

@@ -28,8 +28,8 @@ from syncline.studies.sweeps.points import key_of
 from syncline.studies.sweeps.progress import SweepProgress
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
 
 WAVE: Final = 4
 """Simulations for each processor between two looks at what can still win; twice as many each time."""

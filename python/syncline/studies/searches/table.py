@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import syncline
-from syncline.base import json_reading
+from syncline import _version
+from syncline.base import atomic, json_reading
 from syncline.core import facts
 from syncline.engine.runs import PS_PER_S
 from syncline.results import entries as results
-from syncline.results import parquet, rundir
+from syncline.results import parquet
 from syncline.studies.searches.run import Finding, Found
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def about(found: Found) -> dict[str, Any]:
     search = found.search
     return {
         "name": search.name,
-        "version": syncline.__version__,
+        "version": _version.version(),
         "status": "partial" if found.interrupted else "complete",
         "objective": search.objective,
         "axes": [
@@ -153,9 +153,9 @@ def about(found: Found) -> dict[str, Any]:
 def write(path: Path, found: Sequence[dict[str, Any]], document: dict[str, Any], described: dict[str, Any]) -> None:
     """Writes the table in the format of its suffix, as a whole or not at all."""
     if path.suffix == ".json":
-        rundir.write(path, results.dumps(document) + "\n")
+        atomic.write(path, results.dumps(document) + "\n")
     else:
-        rundir.write(path, parquet.content(as_arrow(found, described), path.suffix))
+        atomic.write(path, parquet.content(as_arrow(found, described), path.suffix))
 
 
 def is_search(path: Path) -> bool:

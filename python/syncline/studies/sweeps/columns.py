@@ -12,6 +12,9 @@ from typing import Final
 
 from syncline.core import facts
 
+TIMES = ("iteration_time_s", "time_s")
+"""What points are compared by, the first that a row has."""
+
 SECONDS: Final = "s"
 PER_SECOND: Final = "B/s"
 COUNT, SHARE, INDEX, TRUTH = "count", "share", "index", "truth value"

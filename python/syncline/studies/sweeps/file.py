@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from syncline.base import deprecations, document, inputs
+from syncline.base import document, inputs
 from syncline.base.document import Mapping, Node, Origin, Scalar
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.experiment import merge
@@ -115,7 +115,6 @@ def of_tree(root: Node, label: str, folder: Path, overrides: Sequence[Override] 
         message = "a sweep file is a mapping, with the keys name, base and axes"
         raise InputError([root.origin.problem(message, document.plain(root))])
     reading = _Reading(root, label, folder)
-    reading.problems += deprecations.keys(root, "sweep")
     for key in root.entries:
         if key not in KEYS:
             reading.refuse(
@@ -258,7 +257,7 @@ def _path(reading: _Reading, text: str, node: Node) -> tuple[str, ...] | None:
     elif parts[0] in FIXED or (parts[0] == "variants" and len(parts) < 3):
         reading.refuse(node, "this cannot be set by a sweep", "the path of a field that is simulated")
     else:
-        return deprecations.path(parts)
+        return parts
     return None
 
 

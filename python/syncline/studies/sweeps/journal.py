@@ -21,7 +21,7 @@ from typing import Annotated, Any, BinaryIO, Final, Literal
 from pydantic import ConfigDict, Field, PlainValidator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-import syncline
+from syncline import _version
 from syncline.base import inputs
 from syncline.base.errors import InputError, NotWrittenError, Problem, shown
 
@@ -113,7 +113,7 @@ class Journal:
             file.seek(end)
             journal = cls(entries, path, damaged, file)
             if end == 0:
-                journal._append({"kind": KIND, "format": FORMAT, "version": syncline.__version__})
+                journal._append({"kind": KIND, "format": FORMAT, "version": _version.version()})
                 _sync_folder(path.parent)
         except BaseException:
             file.close()

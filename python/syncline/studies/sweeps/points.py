@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import syncline
+from syncline import _version
 from syncline.base import document
 from syncline.base.document import Node, Scalar
 from syncline.base.errors import UNKNOWN_KEY, InputError, Problem, one_of
@@ -200,7 +200,7 @@ def key_of(variant: Variant, seeds: int = 1) -> str:
     experiment = variant.experiment
     described = experiment.model_dump(mode="json", exclude=UNSAID)
     whole: list[Any] = [
-        syncline.__version__,
+        _version.version(),
         _core.version(),
         described,
         # What is left open is found by a rule, whose numbers may be other ones with the next version of it.

@@ -11,7 +11,7 @@ from typing import Final
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from syncline.engine.runner import Standing, Watch
+from syncline.base.progress import Standing, Watch
 
 LINE_EVERY_S: Final = 2.0
 

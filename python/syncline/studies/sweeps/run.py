@@ -8,11 +8,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from syncline.base import interrupts, memory
+from syncline.base import atomic, interrupts, memory
 from syncline.base.errors import CancelledError
 from syncline.engine import estimate
 from syncline.results import entries as results
-from syncline.results import parquet, rundir
+from syncline.results import parquet
 from syncline.studies import command_tables
 from syncline.studies.sweeps import pool
 from syncline.studies.sweeps.journal import Entry, Journal
@@ -22,8 +22,8 @@ from syncline.studies.sweeps.table import LABELS, METADATA, Table
 from syncline.studies.sweeps.work import WorkerDiedError
 
 if TYPE_CHECKING:
+    from syncline.base.progress import Watch
     from syncline.core.cancelling import Cancellation
-    from syncline.engine.runner import Watch
 
 
 Warn: TypeAlias = Callable[[str], None]
@@ -115,12 +115,12 @@ def keeping(journal: Journal | None, to_go_on: str, *, quiet: bool = False) -> I
 
 def write(path: Path, found: Table, name: str, status: str) -> None:
     """Writes the table as Parquet or CSV, by its suffix, as a whole or not at all."""
-    rundir.write(path, parquet.content(found.as_arrow(name, status), path.suffix))
+    atomic.write(path, parquet.content(found.as_arrow(name, status), path.suffix))
 
 
 def write_document(path: Path, document: dict[str, Any]) -> None:
     """Writes the document of a sweep, the same."""
-    rundir.write(path, results.dumps(document) + "\n")
+    atomic.write(path, results.dumps(document) + "\n")
 
 
 def is_sweep(path: Path) -> bool:

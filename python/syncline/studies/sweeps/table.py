@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-import syncline
+from syncline import _version
 from syncline.base import quantities
 from syncline.base.errors import InputError, Problem
 from syncline.engine.runs import PS_PER_S
-from syncline.experiment.explain import accepted_text
 from syncline.fabric import fields
 from syncline.fabric.topologies import Fabric
 from syncline.fabric.topology import Topology
@@ -28,6 +27,7 @@ from syncline.results import documents, parquet
 from syncline.sections import experiment
 from syncline.sections.networks.ethernet import QUEUE_ACCEPTED
 from syncline.sections.networks.packet import BUFFER_ACCEPTED
+from syncline.sections.wording import accepted_text
 from syncline.studies.sweeps import columns
 from syncline.studies.sweeps.file import as_text
 from syncline.studies.sweeps.journal import Entry
@@ -84,7 +84,7 @@ class Table:
             pa.field(column, types[kind], metadata=columns.metadata(column, kind, is_axis=column in self.axes) or None)
             for column, kind in self.columns.items()
         )
-        about = {"name": name, "version": syncline.__version__, "status": status, "axes": list(self.axes)}
+        about = {"name": name, "version": _version.version(), "status": status, "axes": list(self.axes)}
         return pa.Table.from_pylist(self.rows, schema.with_metadata({METADATA: json.dumps(about)}))
 
 

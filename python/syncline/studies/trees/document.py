@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from syncline import _version
 from syncline.fabric.graph import Graph
-from syncline.results import entries as results
 from syncline.treegen import choice
 from syncline.treegen.choice import Best, Goal
 from syncline.treegen.packing import IN_PARTS, MOST_UNEQUAL, Packing, Tree, lack
@@ -20,7 +20,7 @@ def of(graph: Graph, asked: Question, chosen: Best, goal: Goal) -> dict[str, Any
     rate, found = packed.rate, bool(packed.trees or packed.stages)
     bound = packed.bound
     return {
-        **results.versions(),
+        **_version.versions(),
         "status": "complete",
         "seed": None,
         "fidelity": {"backend": None},

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import syncline
+from syncline import _version
+from syncline.base import atomic
 from syncline.results import entries as results
-from syncline.results import parquet, rundir
+from syncline.results import parquet
 from syncline.studies import command_tables
 
 if TYPE_CHECKING:
@@ -116,16 +117,16 @@ class Table:
             pa.field(column.name, types[column.kind], metadata={"unit": column.unit, "meaning": column.meaning})
             for column in self.columns
         )
-        about = {**self.about, "version": syncline.__version__, "status": self.status}
+        about = {**self.about, "version": _version.version(), "status": self.status}
         rows = [{column.name: row.get(column.name) for column in self.columns} for row in self.rows]
         return pa.Table.from_pylist(rows, schema.with_metadata({METADATA: json.dumps(about)}))
 
     def write(self, path: Path, document: Mapping[str, Any]) -> None:
         """Writes the table in the format of the suffix, as a whole or not at all; JSON is the document."""
         if path.suffix == ".json":
-            rundir.write(path, results.dumps(dict(document)) + "\n")
+            atomic.write(path, results.dumps(dict(document)) + "\n")
         else:
-            rundir.write(path, parquet.content(self.as_arrow(), path.suffix))
+            atomic.write(path, parquet.content(self.as_arrow(), path.suffix))
 
 
 def is_ours(path: Path) -> bool:

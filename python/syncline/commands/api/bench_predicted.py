@@ -101,12 +101,14 @@ def times(cases: Sequence[Case], ranks: int, constants: Constants) -> npt.NDArra
 
 
 def _variant(case: Case, ranks: int, constants: Constants) -> Variant:
-    from syncline.commands.cli import single
+    from syncline.commands.api import single
+    from syncline.commands.api.arguments import Settings
+    from syncline.experiment.merge import parse_override
 
     name, slices = case.algorithm
     rate = max(1, round(1 / max(constants.byte_s, 1e-15)))
     reduce_rate = max(1, round(1 / max(constants.reduced_byte_s, 1e-15)))
-    flags = single.Flags(
+    flags = single.Single(
         kind=case.kind,
         size=f"{case.size}B",
         topology=f"Switch({ranks}, rate={rate}B/s, latency=0s)",
@@ -122,7 +124,7 @@ def _variant(case: Case, ranks: int, constants: Constants) -> Variant:
         f"endpoint.reduce_rate={reduce_rate}B/s",
         "workload.element=4B",
     ]
-    study, _ = single.load(flags, [], overrides)
+    study, _ = single.load(flags, Settings(tuple(map(parse_override, overrides))))
     return study.variants[0]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from syncline.report.study import Variant, seconds
+from syncline.results.study import Variant, seconds
 from syncline.results.units import PS_PER_S, significant
 
 

@@ -14,7 +14,7 @@ communicators that share the GPU in the middle, and so is a graph (`mimo`).
 
 The baseline of Fig. 22a is a schedule, too (`horovod`).
 
-    python -m syncline.plans.blink      # writes the files in studies/blink/plans
+    python -m lab.blink_plans      # writes the files in experiment/packaged/blink/plans
 """
 
 from __future__ import annotations
