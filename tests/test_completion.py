@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.command import Ended
-from syncline.commands.cli import completion
+from syncline.commands.cli import completion, shells
 
 Command = Callable[..., Ended]
 
@@ -65,7 +65,7 @@ def test_in_other_shells(name: str, shell: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", ["zsh", "fish"])
 def test_what_other_shells_are_told(name: str, shell: dict[str, str]) -> None:
     """What the scripts ask for, without the shell."""
-    asked = {completion.ASKED: f"complete_{name}", "_TYPER_COMPLETE_ARGS": "syncline bench all-reduce --machine dgx-h"}
+    asked = {shells.ASKED: f"complete_{name}", "_TYPER_COMPLETE_ARGS": "syncline bench all-reduce --machine dgx-h"}
     asked["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
     command = [sys.executable, "-m", "syncline"]
     ended = subprocess.run(command, env={**shell, **asked}, capture_output=True, text=True, check=True)

@@ -118,7 +118,8 @@ def test_a_check_builds_no_network(tmp_path: Path) -> None:
     )
 
     script = (
-        "import sys; from syncline import cli, memory; status = cli.run(sys.argv[1:]);"
+        "import sys; from syncline.base import memory; from syncline.commands import cli;"
+        "status = cli.run(sys.argv[1:]);"
         "print(status, memory.peak(), file=sys.stderr)"
     )
     checked = [sys.executable, "-c", script, "check", str(file), "--memory-limit", "16GB"]

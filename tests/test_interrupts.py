@@ -196,7 +196,7 @@ def test_a_sweep_of_which_nothing_is_finished(folder: Path) -> None:
 
 def test_native_code_that_does_not_listen() -> None:
     """A lock that never opens stands for the engine making a large topology: no signal ends the wait."""
-    code = "import ctypes; from syncline import interrupts; interrupts.listen(); c = ctypes.CDLL(None); "
+    code = "import ctypes; from syncline.base import interrupts; interrupts.listen(); c = ctypes.CDLL(None); "
     code += "lock = ctypes.create_string_buffer(64); c.pthread_mutex_lock(lock); print('locked', flush=True); "
     code += "c.pthread_mutex_lock(lock)"
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -227,7 +227,7 @@ def test_what_was_started_deaf_stays_deaf(folder: Path) -> None:
 def test_an_interrupt_that_a_library_wraps(folder: Path) -> None:
     """Pydantic, while it builds a model, makes an error of its own of every exception."""
     code = (
-        "import os, signal\nfrom syncline import cli\n"
+        "import os, signal\nfrom syncline.commands import cli\n"
         "def run(_):\n    try:\n        os.kill(os.getpid(), signal.SIGINT)\n"
         "    except KeyboardInterrupt:\n        raise RuntimeError('wrapped')\n"
         "cli.run = run\ncli.main([])\n"

@@ -72,7 +72,7 @@ late_token = syncline.sweep("s.yaml", cancelled=cancel)  # wrong
 try:
     syncline.collective("all-reduce", "64MB", machine="dgx1v", cancel=cancel)
 except syncline.CancelledError as cancelled:
-    finished: syncline.Run | None = cancelled.run
+    finished: list[str] = [] if cancelled.run is None else cancelled.run.finished
 
 
 def hear(standing: syncline.Standing) -> None:

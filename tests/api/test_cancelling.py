@@ -269,7 +269,7 @@ def test_a_process_that_ends_waits_for_what_is_under_way(tmp_path: Path) -> None
 CANCELLED = """
 import time
 import syncline
-from syncline import runner
+from syncline.engine import runner
 
 cancel = syncline.Cancellation()
 

@@ -9,9 +9,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
-
-from syncline.base.text_units import duration
+from syncline.base.text_units import cells, duration
 
 if TYPE_CHECKING:
     from syncline.base.progress import Standing, Watch
@@ -121,7 +119,7 @@ def fitted(pieces: list[str], width: int) -> str:
     text = ""
     for piece in pieces:
         longer = f"{text}; {piece}" if text and not text.endswith("]") else f"{text} {piece}".lstrip()
-        if cell_len(longer) <= width:
+        if cells(longer) <= width:
             text = longer
     return text
 

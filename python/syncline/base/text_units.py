@@ -41,3 +41,10 @@ def _scaled(value: float, unit: str) -> str:
         if value >= factor:
             return f"{value / factor:.1f} {prefix}{unit}"
     return f"{value:.0f} {unit}"
+
+
+def cells(text: str) -> int:
+    """Columns of a terminal that a text takes: some characters take two."""
+    from rich.cells import cell_len
+
+    return cell_len(text)

@@ -6,15 +6,17 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from syncline.commands import printed, printed_fabrics
+from syncline.experiment import export
+from syncline.plans import plan_form
 from syncline.results import documents
+from syncline.sections import graph_file
 from syncline.studies import answers
+from syncline.studies.searches import file
 
 Schema = dict[str, Any]
 
 
 def _experiment() -> Schema:
-    from syncline.experiment import export
-
     return export.json_schema()
 
 
@@ -25,8 +27,6 @@ def _sweep_file() -> Schema:
 
 
 def _search_file() -> Schema:
-    from syncline.studies.searches import file
-
     return file.json_schema()
 
 
@@ -37,14 +37,10 @@ def _figure_file() -> Schema:
 
 
 def _plan() -> Schema:
-    from syncline.plans import plan_form
-
     return plan_form.json_schema()
 
 
 def _graph() -> Schema:
-    from syncline.sections import graph_file
-
     return graph_file.json_schema()
 
 

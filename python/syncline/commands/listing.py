@@ -13,7 +13,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from syncline.base import text_units
+from syncline.base import collective_names, document, inputs, text_units
+from syncline.experiment import packaged as studies
+from syncline.fabric import gpus, machines
+from syncline.models import file
+from syncline.nccl import constants
+from syncline.results import entries as results
+from syncline.sections import algorithms, endpoints, networks
+from syncline.studies.reproduction import ledger
 
 if TYPE_CHECKING:
     from syncline.fabric.gpus import Gpu
@@ -60,8 +67,6 @@ def _line(text: str) -> str:
 
 def _of_file(path: Path) -> str:
     """What a file says of itself under `description`, or in the comments that it begins with."""
-    from syncline.base import document
-
     text = path.read_text(encoding="utf-8")
     found = document.plain(document.read(text, path.name))
     assert isinstance(found, dict)
@@ -74,8 +79,6 @@ def _packaged(kind: str) -> Callable[[], Known]:
     """The studies of a kind."""
 
     def known() -> Known:
-        from syncline.experiment import packaged as studies
-
         suffix, names, _ = studies.KINDS[kind]
         return {name: partial(_of_file, studies.FOLDER / f"{name}{suffix}") for name in names()}
 
@@ -86,8 +89,6 @@ def _examples(*, search: bool) -> Callable[[], Known]:
     """The examples of experiments, or those of searches, by the paths that commands take."""
 
     def known() -> Known:
-        from syncline.base import inputs
-
         files = sorted(inputs.EXAMPLES.rglob("*.yaml"))
         folder = inputs.EXAMPLES.parent
         chosen = [file for file in files if file.name.endswith(".search.yaml") == search]
@@ -97,8 +98,6 @@ def _examples(*, search: bool) -> Callable[[], Known]:
 
 
 def _machines() -> Known:
-    from syncline.fabric import machines
-
     return {name: partial(_machine, machine) for name, machine in machines.MACHINES.items()}
 
 
@@ -112,8 +111,6 @@ def _machine(machine: Machine) -> str:
 
 
 def _gpus() -> Known:
-    from syncline.fabric import gpus
-
     return {name: partial(_gpu, gpu) for name, gpu in gpus.GPUS.items()}
 
 
@@ -123,39 +120,26 @@ def _gpu(gpu: Gpu) -> str:
 
 
 def _models() -> Known:
-    from syncline.models import file
-
     return {name: partial(_model, name) for name in file.packaged()}
 
 
 def _model(name: str) -> str:
-    from syncline.models import file
-
     return file.by_name(name).description
 
 
 def _collectives() -> Known:
-    from syncline.base import collective_names
-    from syncline.results import entries as results
-
     return _said({name: f"size: {results.SIZE_MEANS[name]}" for name in collective_names.NAMES})
 
 
 def _algorithms() -> Known:
-    from syncline.sections import algorithms
-
     return _said(algorithms.MEANINGS)
 
 
 def _endpoints() -> Known:
-    from syncline.sections import endpoints
-
     return _said({name: section.__doc__ or "" for name, section in endpoints.ENDPOINTS.items()})
 
 
 def _backends() -> Known:
-    from syncline.sections import networks
-
     return _said({name: section.__doc__ or "" for name, section in networks.NETWORKS.items()})
 
 
@@ -165,20 +149,14 @@ def _said(texts: Mapping[str, str]) -> Known:
 
 
 def _software() -> Known:
-    from syncline.nccl import constants
-
     return {name: partial(_constants, name) for name in constants.names()}
 
 
 def _constants(name: str) -> str:
-    from syncline.nccl import constants
-
     return constants.load(name).about
 
 
 def _claims() -> Known:
-    from syncline.studies.reproduction import ledger
-
     return _said({claim.id: f"{claim.where}: {claim.metric}" for claim in ledger.claims()})
 
 

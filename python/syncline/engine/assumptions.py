@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from syncline.base.document import Mapping, Scalar
 from syncline.base.quantities import SIZE
 from syncline.core import facts
-from syncline.engine import completing
+from syncline.engine import completing, pricing
 from syncline.experiment import effect, programs
 from syncline.experiment.load import Variant
 from syncline.fabric.gpus import GPUS, NARROW
@@ -86,8 +86,6 @@ def _of_one(variant: Variant) -> Iterator[str]:
     yield from _meant(variant)
     yield from _of_shares(variant)
     if experiment.endpoint.is_priced:
-        from syncline.engine import pricing
-
         yield from pricing.assumptions(experiment)
     yield from _of_kernels(experiment)
     for idle in effect.idle(experiment):

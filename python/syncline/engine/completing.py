@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline.core import binding, cancelling
 from syncline.core.attempt import NO_LIMIT, Attempt
-from syncline.engine import demand, in_flight, planned, rank_order
+from syncline.engine import demand, in_flight, planned, pricing, rank_order
 from syncline.engine.specification import incomplete
 from syncline.experiment.effect import effective
 from syncline.sections.experiment import Experiment
@@ -121,8 +121,6 @@ def _completed(
     glimpse = _Glimpse(_core.attempt, npus) if npus <= in_flight.MOST_NPUS else None
     found = list(in_flight.completed(specified, usual, _core.asked, glimpse))
     if prices:
-        from syncline.engine import pricing
-
         specified = pricing.completed(experiment, specified, _core.asked, _time)
     return specified, found
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from syncline.base.errors import InputError
 from syncline.engine import demand
 from syncline.engine.demand import Ask, Asked, DemandError
+from syncline.fabric import allocation
 from syncline.fabric.topologies import Wired
 from syncline.sections.packed import MOST_SLICES, PACKED, PLANNED
 from syncline.treegen import choice, hybrid, packing, plan, question, servers
@@ -329,8 +330,6 @@ def slowest(graph: Graph, asked: question.Question) -> int:
 
 
 def _listed(gpus: Sequence[int]) -> str:
-    from syncline.fabric import allocation
-
     return allocation.canonical(gpus)
 
 

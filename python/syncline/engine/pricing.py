@@ -30,8 +30,8 @@ from syncline.experiment import programs
 from syncline.fabric import allocation, hardware, notation, topologies
 from syncline.fabric.machines import Cluster
 from syncline.fabric.topology import Topology
+from syncline.nccl import constants, platform
 from syncline.nccl import model as models
-from syncline.nccl import platform
 from syncline.sections.networks.flow import FlowNetwork
 
 if TYPE_CHECKING:
@@ -242,8 +242,6 @@ class _Priced:
 
 
 def _class(name: str) -> Software:
-    from syncline.nccl import constants
-
     return constants.load(name)
 
 

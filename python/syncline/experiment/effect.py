@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from syncline.base import document
 from syncline.base.document import Mapping, Node, Origin
 from syncline.base.errors import Problem, one_of
 from syncline.experiment import programs
@@ -511,8 +512,6 @@ class Uses:
 
     def problems(self, besides: Iterable[str] = ()) -> Iterator[Problem]:
         """A problem for everything that acts nowhere, but for what is written in the files `besides`."""
-        from syncline.base import document
-
         for origin, (entry, node) in self.idle.items():
             if origin not in self.acting and origin.file not in besides:
                 message = f"this has no effect: {entry.rule.why}"

@@ -17,7 +17,7 @@ from syncline.fabric.fields import QUANTITY_ERROR, SAID_ERROR
 from syncline.sections import experiment, workloads
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.networks import NETWORKS, USUAL
-from syncline.sections.wording import describe, literals, message, models_in, parts
+from syncline.sections.wording import describe, inner_types, literals, message, models_in
 
 WORKLOAD_ACCEPTED = "a mapping with one of the keys model, astra_text, collective, graph or jobs"
 DISCRIMINATORS = {"network": "backend", "endpoint": "kind"}
@@ -193,7 +193,7 @@ def _fields_at(path: list[int | str], root: Mapping) -> list[FieldInfo]:
 def _choices_at(path: list[int | str], root: Mapping) -> list[str]:
     while path and isinstance(path[-1], int):
         path = path[:-1]
-    parts = (part for info in _fields_at(path, root) for part in parts(info.annotation))
+    parts = (part for info in _fields_at(path, root) for part in inner_types(info.annotation))
     return list(dict.fromkeys(str(choice) for part in parts for choice in literals(part)))
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from syncline.base.errors import InputError, Problem, one_of
+from syncline.fabric.numbers import numbers
 from syncline.importers.traces import (
     WORLD,
     Barrier,
@@ -173,8 +174,6 @@ def _known_groups(
 
 def groups_of(family: Mapping[str, Any]) -> list[tuple[int, ...]]:
     """The communicators of a family of a graph file whose members are lists or a grid."""
-    from syncline.fabric.numbers import numbers
-
     members = family["members"]
     if members.get("groups") is not None:
         return [tuple(numbers(group, 2**26)) for group in members["groups"]]

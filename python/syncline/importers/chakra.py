@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from syncline.base import inputs, json_reading
 from syncline.base.errors import MOST_LISTED, InputError, Problem, shown
+from syncline.fabric.numbers import numbers
 from syncline.importers import chakra_format, groups_file, output, ranks, similar
 from syncline.importers.assemble import Assembled, assemble
 from syncline.importers.chakra_format import COLLECTIVES, NODE_TYPES
@@ -47,6 +48,7 @@ from syncline.importers.traces import (
     Trace,
     Work,
 )
+from syncline.sections.graph_file import Family
 
 PS_PER_US: Final = 10**6
 KINDS: Final = {
@@ -400,9 +402,6 @@ def _own(attrs: Mapping[str, Any], file: str) -> Own | None:
 def _check_families(families: Any, npus: int, file: str) -> None:
     """Refuses families that no graph file of so many NPUs may have."""
     from pydantic import TypeAdapter, ValidationError
-
-    from syncline.fabric.numbers import numbers
-    from syncline.sections.graph_file import Family
 
     try:
         TypeAdapter(dict[str, Family]).validate_python(families)

@@ -11,9 +11,14 @@ from typing import Any, Final
 
 import yaml
 
+from syncline.base import folders, outputs
 from syncline.base.document import scalar
 from syncline.base.errors import InputError, Problem, command_line
+from syncline.experiment import load
+from syncline.fabric import topologies
+from syncline.fabric.topology import Topology, TopologyError
 from syncline.importers.traces import Trace
+from syncline.sections import graph_file
 
 GRAPH, EXPERIMENT, DIFFERENCES = "graph.json", "experiment.yaml", "differences.md"
 MOST_NPUS_NAMED: Final = 64
@@ -172,10 +177,6 @@ def places(out: Path | None, name: str) -> Places:
 
 def save(imported: Imported, out: Path | None) -> dict[str, str]:
     """Writes the files, checks that the experiment is legal, and returns their names. Raises [`InputError`]."""
-    from syncline.base import folders, outputs
-    from syncline.experiment import load
-    from syncline.sections import graph_file
-
     to = places(out, imported.name)
     contents: dict[str, bytes] = dict(imported.files)
     if imported.graph is not None:
@@ -208,9 +209,6 @@ def save(imported: Imported, out: Path | None) -> dict[str, str]:
 
 def topology_size(text: str, label: str = "--topology") -> tuple[int, list[int]]:
     """The NPUs of a topology, and its dimensions where it is a product. Raises [`InputError`]."""
-    from syncline.fabric import topologies
-    from syncline.fabric.topology import Topology, TopologyError
-
     try:
         parsed = topologies.parse(text)
     except TopologyError as error:

@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from syncline.plans import load
+
 LIBRARY: Final = Path(__file__).resolve().parent.parent / "libsyncline_nccl.so"
 """The shared library that `make` builds."""
 IDENTITY_BYTES: Final = 128
@@ -139,8 +141,6 @@ class Communicator:
         which files have plans that go before the built-in algorithms: JSON of `syncline-plan`, MSCCL's XML or MSCCL++'s
         JSON. Raises [`InputError`] for a file without a plan.
         """
-        from syncline.plans import load
-
         self.rank, self.ranks = rank, ranks
         self._handle = ctypes.c_void_p()
         held = _Identity.from_buffer_copy(identity)

@@ -25,7 +25,8 @@ from syncline.fabric.fields import QUANTITY_ERROR, SizeOrZero, TimeOrZero
 from syncline.fabric.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.models.demands import Gemm, Kernel
 from syncline.sections import connection_matrix, matrix_graph
-from syncline.sections.collective import Kind
+from syncline.sections.collective import Collective, Kind, of_slices
+from syncline.sections.wording import accepted_text, describe, message, violations
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 MOST_PROBLEMS: Final = 1000
@@ -392,8 +393,6 @@ def _value(values: Any, path: Sequence[str]) -> object:
 
 def _problem(file: str, positions: Positions, detail: ErrorDetails) -> Problem:
     """A problem of a value's form."""
-    from syncline.sections.wording import accepted_text, describe, message
-
     path = [step for step in detail["loc"] if step != "[key]"]
     kind, value, context = detail["type"], detail["input"], detail.get("ctx", {})
     info = _field(path)
@@ -478,9 +477,6 @@ def _broken_family(name: str, family: Family) -> Iterator[Violation]:
     if members.grid is not None and any(dim >= len(members.grid) for dim in members.along or []):
         last = len(members.grid) - 1
         yield Violation((*path, "members", "along"), "there is no such dimension", f"0 to {last}")
-    from syncline.sections.collective import Collective, of_slices
-    from syncline.sections.wording import violations
-
     try:
         collective = Collective.model_validate(family.collective)
     except ValidationError as error:

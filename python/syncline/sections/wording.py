@@ -71,10 +71,10 @@ def describe(info: FieldInfo) -> str | None:
     choices = list(literals(info.annotation))
     if choices:
         return one_of(str(c) for c in choices)
-    names = {a for a in parts(info.annotation) if isinstance(a, type)}
+    names = {a for a in inner_types(info.annotation) if isinstance(a, type)}
     if bool in names:
         return "true or false"
-    listed = next((part for part in parts(info.annotation) if get_origin(part) is list), None)
+    listed = next((part for part in inner_types(info.annotation) if get_origin(part) is list), None)
     if listed is not None:
         least = ", at least one" if any(isinstance(m, MinLen) for m in metadata) else ""
         return f"a list of {_items(listed)}{least}"
@@ -99,15 +99,15 @@ def _items(listed: Any) -> str:
         return f"any of {one_of(str(choice) for choice in choices)}"
     if next(models_in(item), None) is not None:
         return "mappings"
-    return "whole numbers" if int in parts(item) else "items"
+    return "whole numbers" if int in inner_types(item) else "items"
 
 
-def parts(annotation: Any) -> Iterator[Any]:
+def inner_types(annotation: Any) -> Iterator[Any]:
     """An annotation and what it is put together from."""
     yield annotation
     if get_origin(annotation) in (Union, types.UnionType, Annotated):
         for argument in get_args(annotation):
-            yield from parts(argument)
+            yield from inner_types(argument)
     else:
         yield from get_args(annotation)
 

@@ -17,7 +17,9 @@ from syncline.fabric.topologies import Fabric
 from syncline.fabric.topology import Topology
 from syncline.models.evaluate import ParameterError, evaluate
 from syncline.models.model import Layer, Model, Operator
+from syncline.sections.collective import Collective
 from syncline.sections.parallel import FamilyName, Parallel
+from syncline.sections.wording import violations
 from syncline.sections.workloads import DividedWorkload, Training
 from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
@@ -185,9 +187,6 @@ def _divided(keyed: _Keyed) -> Divided:
 
 def broken_collectives(given: Mapping[FamilyName, Mapping[str, Any]]) -> Iterator[Violation]:
     """What is wrong with how collectives of single axes are carried out."""
-    from syncline.sections.collective import Collective
-    from syncline.sections.wording import violations
-
     for name, keys in given.items():
         path = ("parallel", "collectives", name)
         try:

@@ -21,6 +21,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.core import binding
+from syncline.treegen import search
 from syncline.treegen.packing import Arc, Packing, Tree
 
 if TYPE_CHECKING:
@@ -316,8 +317,6 @@ def _tried(
     network: _Network, trees: list[tuple[int, ...]], needed: float, least: float
 ) -> list[tuple[tuple[int, ...], float]] | None:
     """The same by trying, where that is quick: of as many trees as a linear program asks for, or a few more."""
-    from syncline.treegen import search
-
     fewest = math.ceil(least - TOLERANCE)
     numbers = range(fewest, fewest + MORE_TREES)
     found = search.exactly(network.ends, network.capacity, trees, needed, numbers)

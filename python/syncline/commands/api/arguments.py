@@ -14,7 +14,14 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, overload
 
+from syncline.base import document, memory
+from syncline.base.document import Origin
 from syncline.base.errors import InputError, Problem, shown
+from syncline.base.quantities import QuantityError, size
+from syncline.core.cancelling import Cancellation
+from syncline.experiment import merge
+from syncline.experiment.merge import Override
+from syncline.sections import profiles
 
 if TYPE_CHECKING:
     from syncline.base.document import Node, Plain
@@ -137,8 +144,6 @@ class Settings:
 
     def given_twice(self) -> list[Problem]:
         """What is wrong where fields are set and have an argument of their own that is given as well."""
-        from syncline.experiment import merge
-
         return list(merge.given_twice([*self.overrides, *(of for of in self.forced if not _is_brought(of))]))
 
     def _forced(self) -> list[Override]:
@@ -193,8 +198,6 @@ def of_program(
 
 def cancellation(given: object) -> tuple[Cancellation | None, list[Problem]]:
     """What ends a function before it is finished, and what is wrong with it."""
-    from syncline.core.cancelling import Cancellation
-
     if given is None or isinstance(given, Cancellation):
         return given, []
     message = "this cannot be cancelled by others"
@@ -221,9 +224,6 @@ def _of_number(value: object) -> str:
 
 
 def _bytes(given: object) -> tuple[int | None, list[Problem]]:
-    from syncline.base import memory
-    from syncline.base.quantities import QuantityError, size
-
     try:
         number = _whole(given)
         found = size(str(given)) if number is None else number
@@ -237,10 +237,6 @@ def _bytes(given: object) -> tuple[int | None, list[Problem]]:
 
 def changed_fields(changes: object) -> tuple[list[Override], list[Problem]]:
     """The overrides of a mapping of paths to values, `{"training.iterations": 4}`, and what is wrong with it."""
-    from syncline.base import document
-    from syncline.base.document import Origin
-    from syncline.experiment.merge import Override
-
     found: list[Override] = []
     problems: list[Problem] = []
     if changes is None:
@@ -264,8 +260,6 @@ def changed_fields(changes: object) -> tuple[list[Override], list[Problem]]:
 
 def baseline_override(name: object, spelling: Spelling) -> Override:
     """What naming a baseline changes of an experiment. Raises [`InputError`] for what no file could say."""
-    from syncline.experiment.merge import Override
-
     return Override(("baseline",), _argument(name, "baseline", spelling))
 
 
@@ -282,9 +276,6 @@ def forced_overrides(
     pcap: object = None,
 ) -> list[Override]:
     """What holds for every variant, whatever the experiment says. Raises [`InputError`] for what no file could say."""
-    from syncline.base import document
-    from syncline.base.document import Origin
-    from syncline.experiment.merge import Override
 
     def override(path: str, value: object, argument: str) -> Override:
         return Override(tuple(path.split(".")), document.of_value(value, Origin(spelling.label(argument), None, path)))
@@ -309,9 +300,6 @@ def forced_overrides(
 
 def _argument(value: object, argument: str, spelling: Spelling) -> Node:
     """The value of an argument, all of whose problems are said of the argument."""
-    from syncline.base import document
-    from syncline.base.document import Origin
-
     node = document.of_value(value, Origin(spelling.place, None, spelling.name(argument)))
     if isinstance(node, document.Sequence):
         for item in node.items:
@@ -321,8 +309,6 @@ def _argument(value: object, argument: str, spelling: Spelling) -> Node:
 
 def named_endpoint(name: str) -> dict[str, Plain]:
     """The parameters of an endpoint that is given by name; the schema refuses names that it does not know."""
-    from syncline.sections import profiles
-
     return dict(profiles.ENDPOINTS.get(name, {"kind": name}))
 
 
@@ -342,8 +328,6 @@ def _plain(value: object, levels: int = 2) -> object:
     """The value of an argument without NumPy; lists within lists, such as groups, are the deepest that one has."""
     if value is None or isinstance(value, str | int | float):
         return value
-    from syncline.base import document
-
     if isinstance(value, list | tuple) and levels:
         items = [_plain(item, levels - 1) for item in value]
         return items if isinstance(value, list) else tuple(items)

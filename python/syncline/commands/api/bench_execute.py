@@ -7,6 +7,15 @@ import platform
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from syncline.base.errors import SimulationFailedError, command_line, one_of
+from syncline.commands.api import bench_predicted as predicted
+from syncline.nccl import printing
+from syncline.nccl.wire import bus_factor
+from syncline.results import entries as results
+from syncline.runtime import measured
+from syncline.runtime.library import RuntimeFailure
+from syncline.runtime.measured import KINDS, MOST_RANKS
+
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
     from syncline.commands.api.bench_predicted import Constants, Row
@@ -19,9 +28,6 @@ LEAST_SIZES = 4
 
 def problems(kind: str | None, ranks: int | None, sizes: Sequence[int] | None, given: Sequence[str]) -> list[Problem]:
     """What is wrong with the values of flags. `given` names flags that only a prediction for a machine has."""
-    from syncline.base.errors import command_line, one_of
-    from syncline.runtime.measured import KINDS, MOST_RANKS
-
     found: list[Problem] = []
     for flag in given:
         message = "collectives are carried out between processes of this host, not predicted for a machine"
@@ -39,11 +45,6 @@ def problems(kind: str | None, ranks: int | None, sizes: Sequence[int] | None, g
 
 def table(kind: str, sizes: Sequence[int], ranks: int) -> tuple[Document, str]:
     """The document and the table. Raises [`SimulationFailedError`] where a collective fails."""
-    from syncline.base.errors import SimulationFailedError
-    from syncline.commands.api import bench_predicted as predicted
-    from syncline.runtime import measured
-    from syncline.runtime.library import RuntimeFailure
-
     # What is added is told apart from what is moved by a collective that adds nothing.
     kinds = [kind] if kind in {"all-gather", "broadcast", "all-to-all"} else [kind, "all-gather"]
     try:
@@ -56,10 +57,6 @@ def table(kind: str, sizes: Sequence[int], ranks: int) -> tuple[Document, str]:
 
 
 def _document(kind: str, ranks: int, constants: Constants, rows: Sequence[Row]) -> Document:
-    from syncline.nccl import printing
-    from syncline.nccl.wire import bus_factor
-    from syncline.results import entries as results
-
     factor = float(bus_factor(kind, ranks))
     document = results.document([], seed=0, status="complete", warnings=_warnings(ranks, rows))
     document["fidelity"] = {"backend": "processes of this host", "folded": False, "transfer": "carried out"}

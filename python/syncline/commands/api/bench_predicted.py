@@ -17,6 +17,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from syncline.base import progress_display
+from syncline.base.errors import SimulationFailedError
+from syncline.commands.api import single
+from syncline.commands.api.arguments import Settings
+from syncline.engine import runner
+from syncline.engine import runs as engine
+from syncline.experiment.merge import parse_override
 from syncline.runtime.library import Chosen, RuntimeFailure
 from syncline.runtime.measured import Measurement
 
@@ -87,11 +94,6 @@ class Case:
 
 def times(cases: Sequence[Case], ranks: int, constants: Constants) -> npt.NDArray[np.float64]:
     """Seconds of collectives of sizes, as the simulator has them."""
-    from syncline.base import progress_display
-    from syncline.base.errors import SimulationFailedError
-    from syncline.engine import runner
-    from syncline.engine import runs as engine
-
     variants = [replace(_variant(case, ranks, constants), name=str(number)) for number, case in enumerate(cases)]
     outcomes = runner.run_all(variants, watch=progress_display.shown())
     outcomes.raise_if_refused()
@@ -101,10 +103,6 @@ def times(cases: Sequence[Case], ranks: int, constants: Constants) -> npt.NDArra
 
 
 def _variant(case: Case, ranks: int, constants: Constants) -> Variant:
-    from syncline.commands.api import single
-    from syncline.commands.api.arguments import Settings
-    from syncline.experiment.merge import parse_override
-
     name, slices = case.algorithm
     rate = max(1, round(1 / max(constants.byte_s, 1e-15)))
     reduce_rate = max(1, round(1 / max(constants.reduced_byte_s, 1e-15)))

@@ -10,9 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from syncline.base.errors import CancelledError, SimulationFailedError, command_line
 from syncline.commands.api import arguments, single
 from syncline.commands.api.arguments import Settings
+from syncline.engine import runner
+from syncline.engine import runs as engine
+from syncline.fabric import allocation
+from syncline.nccl import printing
+from syncline.nccl.model import Prediction
+from syncline.results import entries as results
 from syncline.sections.packed import PACKED
+from syncline.sections.workloads import CollectiveWorkload
 
 if TYPE_CHECKING:
     from syncline.base.progress import Watch
@@ -38,15 +46,6 @@ def table(where: Where, sizes: Sequence[int], watch: Watch | None) -> tuple[Docu
     """The document with its rows, and the table as text; `watch` hears how far the simulations are. Raises
     [`InputError`] where trees do not carry this out.
     """
-    from syncline.base.errors import CancelledError, SimulationFailedError
-    from syncline.engine import runner
-    from syncline.engine import runs as engine
-    from syncline.fabric import allocation
-    from syncline.nccl import printing
-    from syncline.nccl.model import Prediction
-    from syncline.results import entries as results
-    from syncline.sections.workloads import CollectiveWorkload
-
     kind, machine, seed = where.kind, where.machine, where.seed
     first = _variant(where, sizes[0])
     workload = first.experiment.workload
@@ -94,8 +93,6 @@ def table(where: Where, sizes: Sequence[int], watch: Watch | None) -> tuple[Docu
 
 def problems(software: str | None, small_size_time: str | None) -> list[Any]:
     """What is said that the software model alone knows."""
-    from syncline.base.errors import command_line
-
     found: list[Any] = []
     for flag, value in (("--software", software), ("--small-size-time", small_size_time)):
         if value is not None:

@@ -7,14 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from syncline.base import quantities
 from syncline.base.clock import Clock
 from syncline.base.errors import InputError, command_line, did_you_mean, one_of
-from syncline.commands.api import arguments, bench_execute, display, files, tables
+from syncline.commands.api import arguments, bench_execute, bench_trees, display, files, tables
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Listed
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, watch_of
 from syncline.commands.api.systems import Entry
 from syncline.commands.api.tables import Table
+from syncline.engine.runs import PS_PER_S
+from syncline.fabric import allocation
+from syncline.nccl import constants, measurements, model, printing, systems
+from syncline.nccl import sizes as listing
+from syncline.nccl.constants import START
+from syncline.nccl.model import UNMEASURED, algorithms, extrapolated
+from syncline.nccl.platform import platform
+from syncline.nccl.wire import DIRECT, KINDS
+from syncline.results import entries as results
+from syncline.sections.packed import PACKED
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -56,10 +67,6 @@ class Asked:
 
 def run(asked: Asked) -> tuple[Document, str]:
     """The document of `bench --json`, and the table as text. Raises [`InputError`] with everything that is wrong."""
-    from syncline.nccl import printing
-    from syncline.results import entries as results
-    from syncline.sections.packed import PACKED
-
     began = Clock()
     sizes = DEFAULT_SIZES if asked.sizes is None else asked.sizes
     if asked.execute:
@@ -92,9 +99,6 @@ def _named(asked: Asked) -> str:
 
 def _kind(text: str, problems: list[Problem]) -> str | None:
     """The collective by its name. What is wrong goes to `problems`."""
-    from syncline.nccl import measurements
-    from syncline.nccl.wire import KINDS
-
     named = measurements.kind_of(text)
     if named is None:
         message = f"this collective is not known{did_you_mean(text, KINDS)}"
@@ -104,8 +108,6 @@ def _kind(text: str, problems: list[Problem]) -> str | None:
 
 def _executed(asked: Asked) -> tuple[Document, str]:
     """The document and the table of what is measured. Raises [`InputError`] with everything that is wrong."""
-    from syncline.nccl import sizes as listing
-
     flags = {
         "--machine": asked.machine,
         "--gpus": asked.gpus,
@@ -126,9 +128,6 @@ def _executed(asked: Asked) -> tuple[Document, str]:
 
 def _of_trees(asked: Asked, machine: str, sizes: str) -> tuple[Document, str]:
     """The document and the table of packed trees. Raises [`InputError`] with everything that is wrong."""
-    from syncline.commands.api import bench_trees
-    from syncline.nccl import sizes as listing
-
     problems = arguments.common_problems(FLAGS, seed=asked.seed)
     problems += bench_trees.problems(asked.software, asked.small_size_time)
     named = _kind(asked.kind, problems)
@@ -141,10 +140,6 @@ def _of_trees(asked: Asked, machine: str, sizes: str) -> tuple[Document, str]:
 
 def _read(asked: Asked, machine: str, sizes: str) -> tuple[Model, tuple[int, ...], float | None]:
     """The model, the sizes and the small-size time. Raises [`InputError`] with everything that is wrong."""
-    from syncline.nccl import constants, model
-    from syncline.nccl import sizes as listing
-    from syncline.nccl.platform import platform
-
     software, algorithm = asked.software, asked.algorithm
     problems = arguments.common_problems(FLAGS, seed=asked.seed)
     named = _kind(asked.kind, problems)
@@ -163,9 +158,6 @@ def _read(asked: Asked, machine: str, sizes: str) -> tuple[Model, tuple[int, ...
 
 
 def _seconds(text: str | None) -> float | None:
-    from syncline.base import quantities
-    from syncline.engine.runs import PS_PER_S
-
     if text is None:
         return None
     try:
@@ -175,11 +167,6 @@ def _seconds(text: str | None) -> float | None:
 
 
 def _document(model: Model, small_size_time: float | None, seed: int) -> Document:
-    from syncline.fabric import allocation
-    from syncline.nccl import printing
-    from syncline.nccl.model import extrapolated
-    from syncline.results import entries as results
-
     platform = model.platform
     document = results.document([], seed=seed, status="complete", warnings=_warnings(model))
     document["assumptions"] = model.software.assumptions()
@@ -204,11 +191,6 @@ def _document(model: Model, small_size_time: float | None, seed: int) -> Documen
 
 
 def _warnings(model: Model) -> list[str]:
-    from syncline.nccl import systems
-    from syncline.nccl.constants import START
-    from syncline.nccl.model import UNMEASURED, algorithms
-    from syncline.nccl.wire import DIRECT
-
     platform, software = model.platform, model.software
     found = list(platform.cluster.warnings)
     name, fitted = platform.cluster.machine.name, systems.fitted_machines(software)

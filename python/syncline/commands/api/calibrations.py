@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from syncline.base import outputs
 from syncline.base.clock import Clock
 from syncline.base.errors import InputError, command_line, did_you_mean, one_of
 from syncline.base.text_units import bandwidth, percent
@@ -15,6 +16,12 @@ from syncline.commands.api.arguments import ARGUMENTS, FLAGS
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.systems import Entry
 from syncline.commands.api.tables import Table
+from syncline.nccl import calibration, constants, measurements, selection
+from syncline.nccl.calibration import SMALL
+from syncline.nccl.constants import TIMES
+from syncline.nccl.platform import platform
+from syncline.nccl.wire import KINDS
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.commands.api.files import AnyPath
@@ -57,11 +64,6 @@ def run(asked: Asked) -> tuple[Document, str]:
     """The document of `calibrate --json`, and the constants as the text of a file. Raises [`InputError`] with
     everything that is wrong, [`CancelledError`] when what may cancel it is called.
     """
-    from syncline.nccl import calibration, constants, measurements, selection
-    from syncline.nccl.platform import platform
-    from syncline.nccl.wire import KINDS
-    from syncline.results import entries as results
-
     problems = arguments.common_problems(FLAGS, seed=asked.seed)
     kind = None if asked.collective is None else measurements.kind_of(asked.collective)
     if asked.collective is not None and kind is None:
@@ -108,9 +110,6 @@ def run(asked: Asked) -> tuple[Document, str]:
 
 
 def _document(run: Run, start: Software, selected: Selected, seed: int, *, explicit: bool) -> Document:
-    from syncline.nccl import calibration
-    from syncline.results import entries as results
-
     residuals, plain = selected.residuals(run), selected.line
     plain_residuals = calibration.alpha_beta_residuals(run, plain)
     document = results.document([], seed=seed, status="complete", warnings=_warnings(run, residuals))
@@ -153,8 +152,6 @@ def _document(run: Run, start: Software, selected: Selected, seed: int, *, expli
 
 
 def _warnings(run: Run, residuals: Sequence[Residual]) -> list[str]:
-    from syncline.nccl.calibration import SMALL
-
     found = []
     if run.times[0][0] >= SMALL:
         found.append("the table has no size below 64 KiB: launch and latency are those of the class")
@@ -171,8 +168,6 @@ def _warnings(run: Run, residuals: Sequence[Residual]) -> list[str]:
 
 def _of_few_sizes(run: Run, start: Software) -> list[str]:
     """How little a table constrains that has too few sizes to hold any out."""
-    from syncline.nccl import calibration
-
     sizes, constants = len(run.times), len(calibration.fitted_names([run]))
     if sizes >= calibration.MIN_SIZES:
         return []
@@ -195,8 +190,6 @@ def _of_wrong_results(measured: Measured) -> list[str]:
 
 def _constants(constants: Constants) -> dict[str, float]:
     """With units in the names."""
-    from syncline.nccl.constants import TIMES
-
     return {f"{name}_s" if name in TIMES else name: value for name, value in constants.as_mapping().items()}
 
 
@@ -277,8 +270,6 @@ class Calibration(Documented):
         """Writes the constants into a file, which `software` of [`bench`] takes, and returns its path. Raises
         [`InputError`] if it cannot be written, or is something else that exists.
         """
-        from syncline.base import outputs
-
         to = Path(files.path_of(path, "path", "a file", "the path of a file"))
         with arguments.spelled(SAVED):
             outputs.write(to, self.text, outputs.SOFTWARE)

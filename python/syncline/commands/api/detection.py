@@ -10,6 +10,8 @@ from syncline import _version
 from syncline.base.errors import InputError
 from syncline.commands.api import arguments, display, files
 from syncline.commands.api.arguments import ARGUMENTS
+from syncline.fabric.detected import Places
+from syncline.fabric.detected import detect as detected
 
 if TYPE_CHECKING:
     from syncline.commands.api.files import AnyPath
@@ -86,9 +88,6 @@ def detect(
 
     Raises [`InputError`] where nothing is found.
     """
-    from syncline.fabric.detected import Places
-    from syncline.fabric.detected import detect as detected
-
     problems = arguments.no_text(nvidia_smi=nvidia_smi)
     members = arguments.listed(problems, "gpus", gpus, arguments.GPUS)
     topology = files.text_of(problems, nccl_file, "nccl_file")

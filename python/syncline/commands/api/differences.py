@@ -15,6 +15,7 @@ from syncline.commands.api.arguments import ARGUMENTS, Settings, Spelling
 from syncline.commands.api.explaining import Subject
 from syncline.commands.api.explanations import subject_of, watch_of
 from syncline.commands.api.runs import Run
+from syncline.report import differences
 from syncline.results import entries as results
 from syncline.results import rundir
 from syncline.results.entries import Document
@@ -97,8 +98,6 @@ class Difference:
 
     def page(self) -> str:
         """The comparison as the text of an HTML page, which needs no other file and no network."""
-        from syncline.report import differences
-
         return differences.build(self.document)
 
 

@@ -12,15 +12,28 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from syncline.base import folders
-from syncline.base.errors import CancelledError, InputError, one_of
+from syncline.base import document, folders, outputs
+from syncline.base.errors import CancelledError, InputError, command_line, one_of
 from syncline.commands.api import arguments, display, files, tables
 from syncline.commands.api.arguments import ARGUMENTS, Settings, Spelling
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, warn_of, watch_of
 from syncline.commands.api.tables import Table
+from syncline.engine import choice, comparison, estimate, runner
+from syncline.engine import runs as engine
+from syncline.experiment import packaged as studies
+from syncline.experiment.load import Study
 from syncline.report.escape import html_text
-from syncline.studies.figures import read
+from syncline.report.figures import draw, page
+from syncline.results import entries as results
+from syncline.studies.figures import closed_form, layers, planned, read, runs, timeline, values
+from syncline.studies.figures.file import PAPER, Layers, Timeline
+from syncline.studies.figures.timeline import Track
+from syncline.studies.sweeps import journal, points, table
+from syncline.studies.sweeps import run as sweeps
+from syncline.studies.sweeps.file import load, of_tree
+from syncline.studies.sweeps.progress import Checked
+from syncline.studies.sweeps.run import is_sweep, on_stderr
 
 if TYPE_CHECKING:
     from syncline.base import outputs
@@ -64,9 +77,6 @@ def run(work: Work, *, watch: Watch | None = None, warn: Warn | None = None) -> 
     """Simulates and draws a figure, and writes its files; nothing if it was interrupted or cancelled. Raises
     [`InputError`] with everything that is wrong.
     """
-    from syncline.base import outputs
-    from syncline.studies.sweeps.run import on_stderr
-
     began = time.monotonic()
     work.prepare()
     if not work.simulate(watch, warn or (on_stderr if work.of_command else lambda _: None)):
@@ -101,12 +111,6 @@ class Work:
 
     def prepare(self) -> None:
         """Reads all sweeps and experiments, and looks at the directory. Raises [`InputError`]."""
-        from syncline.base import outputs
-        from syncline.base.errors import InputError, command_line
-        from syncline.studies.figures import closed_form, planned, runs
-        from syncline.studies.sweeps import points
-        from syncline.studies.sweeps.progress import Checked
-
         problems: list[Problem] = []
         for i, name in enumerate(self.described.figure.sweeps):
             try:
@@ -135,8 +139,6 @@ class Work:
 
     def files(self) -> list[tuple[Path, outputs.Kind]]:
         """The files of the figure, and of what kinds they are."""
-        from syncline.base import outputs
-
         kinds = {
             ".svg": outputs.PICTURE,
             ".png": outputs.PNG,
@@ -149,17 +151,11 @@ class Work:
 
     def sweep_files(self) -> list[tuple[Path, outputs.Kind]]:
         """The tables of its sweeps."""
-        from syncline.base import outputs
-        from syncline.studies.sweeps.run import is_sweep
-
         kind = outputs.Kind("the table of a sweep", is_sweep)
         return [(self.out / f"{name}.parquet", kind) for name, _ in self.sweeps]
 
     def _sweep(self, place: int, name: str) -> Described:
         """One of the sweeps. Raises [`InputError`] with everything that is wrong with it."""
-        from syncline.experiment import packaged as studies
-        from syncline.studies.sweeps.file import load, of_tree
-
         if place in self.given:
             return of_tree(self.given[place], LABEL, Path())
         try:
@@ -171,10 +167,6 @@ class Work:
 
     def simulate(self, watch: Watch | None, warn: Warn) -> bool:
         """Runs what is not finished; false if interrupted, or cancelled."""
-        from syncline.engine import choice, estimate, runner
-        from syncline.engine import runs as engine
-        from syncline.experiment.load import Study
-
         if self.sweeps:
             with folders.made(self.out):
                 if not self._sweep_all(watch, warn):
@@ -198,9 +190,6 @@ class Work:
 
     def _sweep_all(self, watch: Watch | None, warn: Warn) -> bool:
         """Runs what is not finished of the sweeps, and keeps it; false if interrupted, or cancelled."""
-        from syncline.studies.sweeps import journal, table
-        from syncline.studies.sweeps import run as sweeps
-
         for name, simulations in self.sweeps:
             path = self.out / f"{name}.parquet"
             kept = journal.Journal.open(journal.beside(path), resume=True)
@@ -227,10 +216,6 @@ class Work:
 
     def panels(self) -> list[Shown | Track]:
         """The numbers of every panel. Raises [`InputError`] with everything that cannot be shown."""
-        from syncline.base.errors import InputError
-        from syncline.studies.figures import layers, timeline, values
-        from syncline.studies.figures.file import Layers, Timeline
-
         shown: list[Shown | Track] = []
         problems: list[Problem] = []
         for i, panel in enumerate(self.described.figure.panels):
@@ -250,16 +235,10 @@ class Work:
 
 
 def _one(key: Run, variant: Variant) -> tuple[Run, Result]:
-    from syncline.engine import runs as engine
-
     return key, engine.run(variant)
 
 
 def _document(work: Work, panels: list[Shown | Track], seed: int) -> dict[str, Any]:
-    from syncline.engine import comparison
-    from syncline.results import entries as results
-    from syncline.studies.figures.timeline import Track
-
     variants = [s.variant for _, simulations in work.sweeps for s in simulations]
     variants += list(work.runs.values())
     rows = [row for found in work.tables for row in found.rows]
@@ -315,8 +294,6 @@ def _written(work: Work, panels: list[Shown | Track], document: dict[str, Any]) 
     import csv
     import io
 
-    from syncline.report.figures import page
-
     figure = work.described.figure
     drawn, remarks = _drawn(work, panels)
     command = shlex.join(["syncline", "figure", work.described.label.removesuffix(".figure.yaml")])
@@ -335,9 +312,6 @@ def _written(work: Work, panels: list[Shown | Track], document: dict[str, Any]) 
 def _drawn(work: Work, panels: list[Shown | Track]) -> tuple[Drawn, list[str]]:
     """The drawing, and what there is to say about it. Raises [`InputError`] if it cannot be drawn."""
     import warnings
-
-    from syncline.base.errors import InputError
-    from syncline.report.figures import draw
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -444,8 +418,6 @@ def figure(
 
 def paper_problems(paper: object, spelling: Spelling) -> list[Problem]:
     """What is wrong with the width of a figure that is asked for."""
-    from syncline.studies.figures.file import PAPER
-
     if paper is None or (isinstance(paper, str) and paper in PAPER):
         return []
     return [spelling.problem("paper", paper, "there is no such width", one_of(PAPER))]
@@ -460,9 +432,6 @@ def on_paper(described: FigureFile, paper: str | None) -> FigureFile:
 
 def _read(source: object, given: dict[int, Node]) -> FigureFile:
     """The figure, whose sweeps that are values are put into `given`."""
-    from syncline.base import document
-    from syncline.experiment import packaged as studies
-
     if isinstance(source, Mapping):
         root = files.tree_of(source, LABEL)
         sweeps = root.entries.get("sweeps") if isinstance(root, document.Mapping) else None

@@ -13,8 +13,8 @@ from syncline.base.clock import Clock
 from syncline.base.errors import CancelledError, InputError, Problem, SimulationFailedError, did_you_mean, one_of
 from syncline.base.progress import Watch
 from syncline.base.text_units import duration
-from syncline.commands.api import reruns, simulate
-from syncline.commands.api.arguments import Settings, Spelling
+from syncline.commands.api import reruns, runs, simulate
+from syncline.commands.api.arguments import FLAGS, Settings, Spelling
 from syncline.commands.api.reruns import Base, Planned
 from syncline.commands.api.simulate import Read, Warn
 from syncline.core import cancelling
@@ -245,9 +245,6 @@ def keep(explained: Explained) -> Path | None:
     """Writes what reruns told into the directory of the run, beside what is known of its other systems, and the report
     with it; nothing where there were no reruns, or for what is no directory.
     """
-    from syncline.commands.api import runs
-    from syncline.commands.api.arguments import FLAGS
-
     directory = explained.subject.directory
     if directory is None or not explained.document["what_if"]:
         return None

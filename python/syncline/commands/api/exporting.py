@@ -12,10 +12,19 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline import _version
 from syncline.base import outputs
 from syncline.base.clock import Clock
-from syncline.base.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem, command_line, did_you_mean, one_of
 from syncline.commands.api import arguments, display, files, single
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Settings, Spelling
 from syncline.commands.api.documented import Documented
+from syncline.core import cancelling
+from syncline.engine import choice, in_flight
+from syncline.engine import runs as engine
+from syncline.experiment import programs
+from syncline.experiment.programs import COMPOSITIONS, FLAT
+from syncline.plans import msccl_write, mscclpp, plan_form
+from syncline.plans.mscclpp import write as mscclpp_write
+from syncline.results import entries as results
+from syncline.sections.workloads import ROOTED, kinds_of
 
 if TYPE_CHECKING:
     from syncline.commands.api.files import AnyPath
@@ -62,8 +71,6 @@ class Asked:
     @property
     def is_of_dimensions(self) -> bool:
         """Whether the algorithm goes along the dimensions of a grid."""
-        from syncline.experiment.programs import COMPOSITIONS
-
         return self.algorithm.startswith("ring") or self.algorithm in (IN_SWITCH, *COMPOSITIONS)
 
     def fabric(self) -> str:
@@ -75,8 +82,6 @@ class Asked:
 
     def problems(self, is_fabric_given: bool) -> list[Problem]:
         """What is wrong with it."""
-        from syncline.base.errors import command_line, did_you_mean, one_of
-
         found: list[Problem] = []
 
         def refuse(flag: str, value: str | None, message: str, accepted: str) -> None:
@@ -274,11 +279,6 @@ def write(described: single.Single, asked: Asked, settings: Settings, out: Path 
     settings = replace(settings, problems=(*settings.problems, *asked.problems(fabric is not None)))
     study, _ = single.load(described, settings)
 
-    from syncline.core import cancelling
-    from syncline.engine import choice
-    from syncline.plans import msccl_write, mscclpp, plan_form
-    from syncline.plans.mscclpp import write as mscclpp_write
-
     cancelling.check(settings.cancel)
     as_schedule = asked.format != PLAN
     warnings = list(study.warnings)
@@ -311,8 +311,6 @@ def write(described: single.Single, asked: Asked, settings: Settings, out: Path 
 def written(variant: Variant, *, instances: int | None, spelling: Spelling = FLAGS) -> dict[str, Any]:
     """What the engine writes: a plan, or with `instances` a schedule. Raises [`InputError`]; what a format cannot hold
     is a matter of the format."""
-    from syncline.engine import runs as engine
-
     try:
         return engine.export(variant, instances=instances)
     except InputError as error:
@@ -322,9 +320,6 @@ def written(variant: Variant, *, instances: int | None, spelling: Spelling = FLA
 
 def _name(variant: Variant) -> str:
     """What the plan is called: what it is a plan of."""
-    from syncline.experiment.programs import FLAT
-    from syncline.sections.workloads import kinds_of
-
     experiment = variant.experiment
     (kind,) = kinds_of(experiment.workload)
     algorithm = experiment.collective.algorithm_of(kind)
@@ -335,8 +330,6 @@ def _name(variant: Variant) -> str:
 
 def _whole(variant: Variant) -> Variant:
     """The variant as one chunk, unless it states how it is cut: a plan is carried out once for all of the data."""
-    from syncline.engine import in_flight
-
     collective = variant.experiment.collective
     if in_flight.left_open(collective) is None:
         return variant
@@ -348,10 +341,6 @@ def _sliced(variant: Variant, asked: Asked) -> tuple[Variant, list[str]]:
     """The variant with the number of slices that its plan has, and what was assumed. Raises [`InputError`] where
     neither that nor a size is given.
     """
-    from syncline.base.errors import command_line
-    from syncline.engine import runs as engine
-    from syncline.experiment import programs
-
     assumed: list[str] = []
     experiment = variant.experiment
     if asked.ranks is not None:
@@ -379,9 +368,6 @@ def _document(
     what: dict[str, Any],
     began: Clock,
 ) -> Document:
-    from syncline.results import entries as results
-    from syncline.sections.workloads import ROOTED, kinds_of
-
     experiment = variant.experiment
     (kind,) = kinds_of(experiment.workload)
     return {

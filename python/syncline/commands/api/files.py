@@ -12,6 +12,8 @@ from syncline.base.document import Origin
 from syncline.base.errors import InputError, Problem, one_of
 from syncline.commands.api.arguments import ARGUMENTS, Spelling, collected, elsewhere, respelled
 from syncline.results import parquet
+from syncline.sections.typed import Experiment
+from syncline.studies.sweeps import journal
 
 if TYPE_CHECKING:
     from syncline.base.document import Node
@@ -26,8 +28,6 @@ def tree_of(source: Mapping[str, object], label: str) -> Node:
 
 def plain(value: object) -> object:
     """Values with experiments as the mappings that they stand for."""
-    from syncline.sections.typed import Experiment
-
     if isinstance(value, Experiment):
         return plain(value.as_mapping())
     if isinstance(value, Mapping):
@@ -86,7 +86,6 @@ def output_problems(
     """What is wrong with a table that is to be written, its journal, and pages beside it with other suffixes, before
     anything is read; `is_ours` says of a file whether it is `what` is written, which alone is replaced.
     """
-    from syncline.studies.sweeps import journal
 
     def wrong(message: str, accepted: str | None = None) -> list[Problem]:
         return [spelling.problem("out", str(out), message, accepted)]

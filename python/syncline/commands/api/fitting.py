@@ -7,12 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import _version
-from syncline.base.errors import one_of
+from syncline.base.errors import InputError, one_of
 from syncline.base.text_units import size
 from syncline.commands.api import arguments, display, sources, tables
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.tables import Table
 from syncline.core import cancelling
+from syncline.engine import assumptions
+from syncline.sections.workloads import DividedWorkload
+from syncline.strategies import fit as divisions
+from syncline.strategies import training
 
 if TYPE_CHECKING:
     from syncline.commands.api.sources import Source
@@ -28,8 +32,6 @@ def run(study: Study, *, every: bool) -> Document:
     """What fits of all variants, as the document of `fit --json`. Raises [`InputError`] where that cannot be said,
     [`CancelledError`] when what ends the variants is called.
     """
-    from syncline.engine import assumptions
-
     variants = [_of(variant, every=every) for variant in study.variants]
     return {
         **_version.versions(),
@@ -45,11 +47,6 @@ def run(study: Study, *, every: bool) -> Document:
 
 def _of(variant: Variant, *, every: bool) -> dict[str, Any]:
     """What fits of a variant. Raises [`InputError`] where that cannot be said."""
-    from syncline.base.errors import InputError
-    from syncline.sections.workloads import DividedWorkload
-    from syncline.strategies import fit as divisions
-    from syncline.strategies import training
-
     experiment, available = variant.experiment, variant.experiment.npu.available
     if not isinstance(experiment.workload, DividedWorkload):
         message = "there is no model that could be divided"

@@ -5,6 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline.base import quantities
+from syncline.base.errors import command_line
+from syncline.commands.api import tree_comparison
+from syncline.studies.trees import document as documents
+from syncline.treegen import hybrid
+from syncline.treegen.choice import Best, Goal
+from syncline.treegen.costs import PEER_ACCESS_PS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -42,8 +50,6 @@ class Given:
 
     def problems(self) -> list[Problem]:
         """What is wrong with options beside these links, or with those of these links beside others."""
-        from syncline.base.errors import command_line
-
         found: list[Problem] = []
         if self.links != NAME:
             if self.latency is not None:
@@ -62,16 +68,10 @@ class Given:
     @property
     def _never_waits(self) -> bool:
         """Whether trees are compared with an endpoint for which peer access costs nothing."""
-        from syncline.commands.api import tree_comparison
-
         return self.endpoint in tree_comparison.ENDPOINTS and not tree_comparison.waits_for_peer_access(self.endpoint)
 
     def _switch_ps(self) -> tuple[int, list[Problem]]:
         """What peer access costs for each GPU, and what is wrong with how that is given."""
-        from syncline.base import quantities
-        from syncline.base.errors import command_line
-        from syncline.treegen.costs import PEER_ACCESS_PS
-
         if self.latency is None:
             return 0 if self._never_waits else PEER_ACCESS_PS, []
         try:
@@ -83,17 +83,12 @@ class Given:
         self, graph: Graph, gpus: Sequence[int], collective: Collective, root: int, size: int, overhead_s: float
     ) -> Hybrid:
         """The trees of both kinds of links."""
-        from syncline.treegen import hybrid
-
         switch_ps = self._switch_ps()[0]
         return hybrid.of(graph, gpus, collective, root, size, switch_ps=switch_ps, overhead_s=overhead_s)
 
 
 def described(graph: Graph, found: Hybrid) -> list[tuple[Part, dict[str, Any]]]:
     """Both parts, with what there is to say of their trees."""
-    from syncline.studies.trees import document as documents
-    from syncline.treegen.choice import Best, Goal
-
     parts = []
     for part in (found.nvlink, found.pcie):
         goal = Goal("time", part.size, overhead_s=part.overhead_s)

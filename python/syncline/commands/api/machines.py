@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from syncline.base import inputs
+from syncline.base.errors import command_line
+from syncline.fabric import allocation, files, notation
+from syncline.fabric.allocation import AllocationError
+from syncline.fabric.notation import MachineError
+from syncline.treegen.question import MOST_GPUS
+
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
     from syncline.fabric.graph import Graph
@@ -13,10 +20,6 @@ if TYPE_CHECKING:
 
 def machine_named(text: str) -> Cluster:
     """The machine of `--machine`."""
-    from syncline.base.errors import command_line
-    from syncline.fabric import notation
-    from syncline.fabric.notation import MachineError
-
     try:
         return notation.parse(text)
     except MachineError as error:
@@ -25,10 +28,6 @@ def machine_named(text: str) -> Cluster:
 
 def allocated(graph: Graph, text: str | None) -> tuple[int, ...]:
     """The NPUs of `--gpus`; all, where it is not given."""
-    from syncline.base.errors import command_line
-    from syncline.fabric import allocation
-    from syncline.fabric.allocation import AllocationError
-
     if text is None:
         return tuple(range(graph.npus))
     try:
@@ -39,9 +38,6 @@ def allocated(graph: Graph, text: str | None) -> tuple[int, ...]:
 
 def fabric(machine: str | None, topology_file: str | None) -> Graph:
     """The machine, or what is in the file, one of which is named."""
-    from syncline.base import inputs
-    from syncline.fabric import files
-
     if machine is not None:
         return machine_named(machine).graph()
     return files.load(inputs.given(topology_file or ""))
@@ -51,9 +47,6 @@ def too_many(gpus: Sequence[int], text: str | None, asked: str | None = None, mo
     """What is wrong with more GPUs than trees are found for in time; `text` is what `--gpus` says, and `asked` names
     what has fewer of them.
     """
-    from syncline.base.errors import command_line
-    from syncline.treegen.question import MOST_GPUS
-
     most = MOST_GPUS if most is None else most
     if len(gpus) <= most:
         return []

@@ -14,11 +14,22 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from syncline.base import outputs
 from syncline.base.errors import InputError, Problem, command_line, did_you_mean, one_of, unwritten
+from syncline.base.progress import Standing
 from syncline.commands.api import arguments, display, files
 from syncline.commands.api.arguments import ARGUMENTS
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, warn_of, watch_of
+from syncline.commands.api.tables import Table
 from syncline.core import cancelling
+from syncline.measurements import grid as grids
+from syncline.measurements import kernels, operators
+from syncline.measurements.kernels import Observer
+from syncline.models import demands, evaluate, file
+from syncline.models.evaluate import ParameterError
+from syncline.models.model import DivisionError
+from syncline.results import entries as results
+from syncline.sections.shapes import COLUMNS, WIDTHS, described, dumps
+from syncline.sections.shapes import Table as Rows
 
 if TYPE_CHECKING:
     from syncline.base.progress import Watch
@@ -77,8 +88,6 @@ class Asked:
 
     def wrong(self) -> list[Problem]:
         """What is wrong with words and numbers."""
-        from syncline.sections.shapes import WIDTHS
-
         problems = list(self.problems)
         words = [("--device", self.device, DEVICES), ("--precision", self.precision, tuple(WIDTHS))]
         if self.grid is not None:
@@ -157,13 +166,6 @@ def out_problems(out: Path) -> list[Problem]:
 
 def wanted(asked: Asked) -> Wanted:
     """What is to be measured. Raises [`InputError`] with everything that is wrong."""
-    from syncline.measurements import grid as grids
-    from syncline.measurements import operators
-    from syncline.models import demands, evaluate, file
-    from syncline.models.evaluate import ParameterError
-    from syncline.models.model import DivisionError
-    from syncline.sections.shapes import WIDTHS
-
     problems = asked.wrong()
     if problems:
         raise InputError(problems)
@@ -194,9 +196,6 @@ def run(asked: Asked, found: Wanted, observer: Observer | None = None) -> Finish
     and warnings are on standard error. Raises [`InputError`] where there is no PyTorch, no such device, or no place for
     the table.
     """
-    from syncline.measurements import kernels
-    from syncline.sections.shapes import Table as Rows
-
     try:
         on = kernels.clock(asked.device, asked.seed, None if observer is None else observer.warn)
     except kernels.UnusableError as error:
@@ -220,9 +219,6 @@ def unmeasured(found: Wanted, shapes: Path) -> Finished:
 
 def document(found: Wanted, rows: Sequence[Measured], about: Mapping[str, str]) -> Document:
     """The document of `measure --json`."""
-    from syncline.results import entries as results
-    from syncline.sections.shapes import described
-
     made = results.document([], seed=0, status="complete", warnings=[])
     made |= {"assumptions": [], **about, "kernels": len(found.kernels)}
     made["measured"] = [
@@ -253,8 +249,6 @@ def carried_out(
 
 def write_shapes(path: Path, asked: Asked, found: Wanted) -> None:
     """Writes down what is to be measured. Raises [`InputError`] where it cannot be written."""
-    from syncline.sections.shapes import dumps
-
     outputs.write(path, dumps(found.kernels, asked.source), outputs.SHAPES, "--shapes")
 
 
@@ -331,8 +325,6 @@ class Measurement(Documented):
 
 def _text(rows: Sequence[Measured], device: Device) -> str:
     """The table as CSV."""
-    from syncline.sections.shapes import Table as Rows
-
     text = io.StringIO(newline="")
     table = Rows(text, device.name, device.torch)
     for row in rows:
@@ -343,9 +335,6 @@ def _text(rows: Sequence[Measured], device: Device) -> str:
 def _table(finished: Finished) -> Table:
     """The columns of a file of measurements, with times that are not rounded."""
     import pyarrow as pa
-
-    from syncline.commands.api.tables import Table
-    from syncline.sections.shapes import COLUMNS
 
     texts = ("kind", "direction", "dtype", "cache", "timing", "device", "torch")
     kinds = {name: pa.string() for name in texts} | {"time_s": pa.float64(), "spread_s": pa.float64()}
@@ -430,9 +419,6 @@ def measure(
         if tell is not None:
             tell(warning)
 
-    from syncline.measurements.kernels import Observer
-    from syncline.sections.shapes import dumps
-
     with arguments.spelled(RENAMED):
         found = wanted(asked)
         for warning in found.warnings:
@@ -443,8 +429,6 @@ def measure(
 
 def _heard(found: Wanted, watch: Watch | None, cancel: Cancellation | None) -> Callable[[int, bool], None]:
     """Tells of progress, and ends the measurement when `cancel` is called."""
-    from syncline.base.progress import Standing
-
     began = time.monotonic()
 
     def heard(done: int, is_over: bool) -> None:
@@ -483,8 +467,6 @@ def _models(given: object, problems: list[Problem]) -> list[str | ModelFile]:
 
 def _model(given: object) -> str | ModelFile:
     """The name or path of a model, or a model that is given as values. Raises [`InputError`]."""
-    from syncline.models import file
-
     if isinstance(given, Mapping):
         return file.of_tree(files.tree_of(given, LABEL), json.dumps(given, default=str).encode())
     return files.path_of(given, "models", "a model", ACCEPTED)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline.base import progress_display
 from syncline.base.errors import InputError
 from syncline.base.progress import Standing, Watch
+from syncline.commands.api.arguments import ARGUMENTS
 from syncline.report.escape import html_text
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ def watch_of(progress: Progress) -> Watch | None:
     if progress is None or progress is False:
         return None
     if not callable(progress):
-        from syncline.commands.api.arguments import ARGUMENTS
-
         message = "this cannot be told of progress"
         raise InputError([ARGUMENTS.problem("progress", progress, message, "True, or a function of a Standing")])
     return progress

@@ -8,11 +8,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.base.clock import Clock
-from syncline.base.errors import InputError, Problem
+from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.commands.api import arguments, display, files, tables
 from syncline.commands.api.arguments import ARGUMENTS
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, warn_of, watch_of
+from syncline.core import cancelling
+from syncline.engine import estimate, runner
+from syncline.results import entries as results
+from syncline.studies.reproduction import confirm, explanations, ledger, page, sources
+from syncline.studies.reproduction import experiments as varied
+from syncline.studies.reproduction.kept import Kept
+from syncline.studies.reproduction.ledger import numbers
+from syncline.studies.reproduction.runs import Runs, estimated
+from syncline.studies.reproduction.sources import SOURCES
 
 if TYPE_CHECKING:
     from syncline.base.progress import Watch
@@ -101,8 +110,6 @@ class Reproduction(Documented):
         return f"<Reproduction of {display.counted(len(self.findings), 'claim')}: {inside} inside their range>"
 
     def _repr_html_(self) -> str:
-        from syncline.studies.reproduction.ledger import numbers
-
         claims = self.document["claims"]
         rows = [
             (
@@ -211,9 +218,6 @@ def reproduce(
 
 
 def _sources(given: object, problems: list[Problem]) -> list[str]:
-    from syncline.base.errors import did_you_mean, one_of
-    from syncline.studies.reproduction.sources import SOURCES
-
     names = arguments.names(problems, "sources", given)
     for name in names:
         if name not in SOURCES:
@@ -226,9 +230,6 @@ def select(names: Sequence[str], *, experiments: bool) -> Asked:
     """The claims of the given names and sources, all without any, and the experiments behind them if asked for. Raises
     [`InputError`].
     """
-    from syncline.studies.reproduction import experiments as varied
-    from syncline.studies.reproduction import ledger
-
     selected = ledger.select(names)
     chosen = varied.select(varied.load(), names, selected) if experiments else []
     return Asked(tuple(names), selected, chosen, experiments)
@@ -236,8 +237,6 @@ def select(names: Sequence[str], *, experiments: bool) -> Asked:
 
 def page_of(reproduced: Reproduced) -> str:
     """The page of all claims and experiments, as Markdown."""
-    from syncline.studies.reproduction import page
-
     return page.render(page.Page(reproduced.findings, reproduced.tables, reproduced.comparisons))
 
 
@@ -255,14 +254,6 @@ def run(
     """Simulates what claims need, for programs and for the command line. Raises [`InputError`] where simulations cannot
     be kept or would take more than `memory_limit` bytes, and [`CancelledError`] when `cancel` is called.
     """
-    from syncline.core import cancelling
-    from syncline.engine import estimate, runner
-    from syncline.results import entries as results
-    from syncline.studies.reproduction import confirm, explanations, ledger, sources
-    from syncline.studies.reproduction import experiments as varied
-    from syncline.studies.reproduction.kept import Kept
-    from syncline.studies.reproduction.runs import Runs, estimated
-
     began = Clock()
     cancelling.check(cancel)
     kept = None if keep is None else Kept(keep)

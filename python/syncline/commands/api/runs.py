@@ -15,6 +15,7 @@ from syncline.commands.api import arguments, display, files
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Spelling
 from syncline.commands.api.systems import System, side_by_side
 from syncline.commands.api.tables import Tables
+from syncline.experiment import load
 from syncline.report import run as report
 from syncline.results import rundir
 from syncline.results.entries import Document
@@ -223,8 +224,6 @@ def page(run: Run, baseline: str | None, spelling: Spelling) -> str:
 
 def _variants(run: Run) -> Sequence[Variant]:
     """What was run; of a run that was read it is read again, and nothing where that cannot be read."""
-    from syncline.experiment import load
-
     if run._finished is not None:
         return run._finished.study.variants
     assert run.directory is not None

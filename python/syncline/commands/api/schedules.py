@@ -12,6 +12,9 @@ from syncline.base.clock import Clock
 from syncline.base.errors import InputError, Problem
 from syncline.commands.api import arguments, display, files
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Spelling
+from syncline.plans import load, verification
+from syncline.plans.verification import line
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.plans.load import Loaded
@@ -115,9 +118,6 @@ def look(plan: Path, root: int | None, buffering: object, spelling: Spelling = F
     if root is not None and (isinstance(root, bool) or not isinstance(root, int) or not 0 <= root < 2**31):
         raise InputError([spelling.problem("root", root, "this is out of range", "a rank")])
 
-    from syncline.plans import load, verification
-    from syncline.results import entries as results
-
     began = Clock()
     loaded = load.load(plan)
     if loaded.one_sided is not None and buffering not in (None, verification.ONE_SIDED):
@@ -150,8 +150,6 @@ def _steps(verdict: Verdict) -> int:
 
 
 def _document(loaded: Loaded, verdict: Verdict, *, default: bool) -> Document:
-    from syncline.plans.verification import line
-
     report = verdict.report
     assumptions = ["buffering = 1 message per connection (default)"] if default else []
     if report["root_inferred"]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import _version
+from syncline.base import inputs, outputs
 from syncline.base.errors import CancelledError, InputError
 from syncline.base.text_units import duration
 from syncline.commands.api import arguments, display, files
@@ -16,6 +17,12 @@ from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Settings, Spelling
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, warn_of, watch_of
 from syncline.commands.api.tables import Table
+from syncline.engine import assumptions
+from syncline.report import search as page
+from syncline.studies.searches import file, space, table
+from syncline.studies.searches import run as searches
+from syncline.studies.sweeps import run as sweeps
+from syncline.studies.sweeps.journal import Journal, beside
 
 if TYPE_CHECKING:
     from syncline.base.progress import Watch
@@ -47,8 +54,6 @@ class Output:
 
     def settings(self, settings: Settings) -> Settings:
         """The settings, with what is wrong with the output among their problems."""
-        from syncline.studies.searches import table
-
         problems = files.output_problems(
             self.path,
             self.spelling,
@@ -87,11 +92,6 @@ def run(
     many candidates there are, and why others are none, before they are simulated. On an interrupt, and when what may
     cancel it is called, it returns what is known by then. Raises [`InputError`] with everything that is wrong.
     """
-    from syncline.studies.searches import run as searches
-    from syncline.studies.searches import space, table
-    from syncline.studies.sweeps import run as sweeps
-    from syncline.studies.sweeps.journal import Journal, beside
-
     began = time.monotonic()
     settings = output.settings(settings)
     problems = [*settings.problems, *settings.given_twice()]
@@ -134,17 +134,11 @@ def run(
 
 
 def _page(out: Path, rows: Sequence[Row], about: Row) -> None:
-    from syncline.base import outputs
-    from syncline.report import search as page
-
     outputs.write(out.with_suffix(".html"), page.build(rows, about), outputs.PAGE)
 
 
 def _document(found: Found, rows: Sequence[Row]) -> dict[str, Any]:
     """The search as one JSON document."""
-    from syncline.engine import assumptions
-    from syncline.studies.searches import table
-
     said = table.about(found)
     statuses = [finding.status for finding in found.findings]
     return {
@@ -175,8 +169,6 @@ class Search(Documented):
     """What came of a search: a row for each division, those that were simulated first, the best ahead."""
 
     def __init__(self, finished: Finished) -> None:
-        from syncline.studies.searches import table
-
         super().__init__(finished.document)
         self.table: Table = Table("search", table.as_arrow(finished.rows, table.about(finished.found)))
         """The table that `syncline search --out` writes. Times are seconds, sizes bytes."""
@@ -251,9 +243,6 @@ def search(
 
 
 def _read(source: object, overrides: Sequence[Override]) -> Described:
-    from syncline.base import inputs
-    from syncline.studies.searches import file
-
     source = files.plain(source)
     if isinstance(source, Mapping):
         return file.of_tree(files.tree_of(source, LABEL), LABEL, Path(), overrides)

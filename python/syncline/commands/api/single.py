@@ -9,10 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline.base import collective_names, document
 from syncline.base.clock import Clock
+from syncline.base.document import Mapping, Origin, Scalar
 from syncline.base.errors import InputError, Problem
 from syncline.commands.api import arguments
 from syncline.commands.api.arguments import FLAGS, Settings, Spelling
+from syncline.core import cancelling
+from syncline.engine import choice, completing, estimate, runner
+from syncline.engine import runs as engine
+from syncline.experiment import load as experiments
+from syncline.experiment import merge
+from syncline.experiment.merge import Override
+from syncline.fabric import notation
+from syncline.results import entries as results
+from syncline.sections import profiles
 
 if TYPE_CHECKING:
     from syncline.base.document import Mapping, Node
@@ -97,9 +108,6 @@ class Single:
 
     def given(self) -> list[Override]:
         """The fields that are given, each by the flag that stands for it."""
-        from syncline.base.document import Origin, Scalar
-        from syncline.experiment.merge import Override
-
         found: dict[str, Override] = {}
         for name, path in FIELDS.items():
             value = getattr(self, name)
@@ -134,8 +142,6 @@ class Single:
             names = f"{self.spelling.name(given[0][0])} and by {self.spelling.name(name)}"
             found.append(self.spelling.problem(name, value, f"the fabric is given twice, by {names}", "one of them"))
         if isinstance(self.machine, str):
-            from syncline.fabric import notation
-
             try:
                 notation.parse(self.machine)
             except notation.MachineError as error:
@@ -158,11 +164,6 @@ def load(asked: Single, settings: Settings) -> tuple[Study, list[str]]:
 
     Raises [`InputError`] with everything that is wrong.
     """
-    from syncline.base import collective_names
-    from syncline.base.document import Scalar
-    from syncline.experiment import load as experiments
-    from syncline.experiment import merge
-
     if isinstance(asked.kind, str):
         asked = replace(asked, kind=collective_names.settled(asked.kind))
     wrong = asked.problems()
@@ -194,11 +195,6 @@ def run(asked: Single, settings: Settings, *, watch: Watch | None = None, warn: 
 
     A simulation that fails, and an interrupt while it runs, are among the outcomes.
     """
-    from syncline.core import cancelling
-    from syncline.engine import choice, completing, estimate, runner
-    from syncline.engine import runs as engine
-    from syncline.results import entries as results
-
     began = Clock()
     study, assumed = load(asked, settings)
     _refuse_captures(study.variants[0], asked.spelling)
@@ -254,9 +250,7 @@ def _number(text: Any) -> Any:
 
 def _tree(asked: Single) -> tuple[Mapping, dict[tuple[str, str], str]]:
     """The experiment that the flags describe, and where the values come from that they left open, by path."""
-    from syncline.base import document
-    from syncline.base.document import Mapping, Origin, Sequence
-    from syncline.sections import profiles
+    from syncline.base.document import Sequence
 
     filled_in: dict[tuple[str, str], str] = {}
 

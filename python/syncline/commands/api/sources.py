@@ -16,6 +16,7 @@ from syncline.experiment import load as experiments
 from syncline.experiment import packaged as studies
 from syncline.experiment.load import Study
 from syncline.experiment.merge import Override
+from syncline.sections.typed import Experiment
 
 if TYPE_CHECKING:
     from syncline.sections.typed import Experiment
@@ -41,8 +42,6 @@ def read(source: object, overrides: Sequence[Override], forced: Sequence[Overrid
 
     Relative paths in a file start beside the file, those in a mapping where the process is.
     """
-    from syncline.sections.typed import Experiment
-
     if isinstance(source, Experiment):
         source = source.as_mapping()
     if isinstance(source, Mapping):

@@ -8,13 +8,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline.base import memory
 from syncline.base.errors import CancelledError, InputError, Problem
 from syncline.commands.api import arguments, display, files
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Settings, Spelling
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.progress import Progress, warn_of, watch_of
+from syncline.commands.api.study import Study
 from syncline.commands.api.tables import Table
+from syncline.engine import comparison
+from syncline.experiment import packaged as studies
+from syncline.results import entries as results
 from syncline.results.entries import Document
+from syncline.studies.sweeps import file, journal, points, table
+from syncline.studies.sweeps import run as sweeps
+from syncline.studies.sweeps.progress import Checked
+from syncline.studies.sweeps.table import COST
 
 if TYPE_CHECKING:
     from syncline.base.progress import Watch
@@ -79,10 +88,6 @@ def run(
     and when what may cancel it is called, it returns what is finished by then. Raises [`InputError`] with everything
     that is wrong.
     """
-    from syncline.studies.sweeps import journal, points, table
-    from syncline.studies.sweeps import run as sweeps
-    from syncline.studies.sweeps.progress import Checked
-
     began = time.monotonic()
     settings = output.settings(settings)
     found = [*settings.problems, *settings.given_twice()]
@@ -135,10 +140,6 @@ def _document(
     seed: int,
     status: str,
 ) -> Document:
-    from syncline.engine import comparison
-    from syncline.results import entries as results
-    from syncline.studies.sweeps.table import COST
-
     all_warnings = [*warnings, *(f"{row['name']}: {row['warnings']}" for row in found.rows if row.get("warnings"))]
     all_warnings += comparison.beaten_in_sweep(found.rows)
     document = results.document([s.variant for s in simulations], seed=seed, status=status, warnings=all_warnings)
@@ -163,8 +164,6 @@ def _document(
 def _cost(found: Found, wall_time_s: float) -> dict[str, Any]:
     """What the sweep took on this machine, and each simulation when it was run."""
     import resource
-
-    from syncline.base import memory
 
     workers = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     return {
@@ -299,8 +298,6 @@ def sweep(
 
 def _refuse_studies(base: object) -> None:
     """Raises [`InputError`] for a study as the base of a sweep, whose fields are all filled in."""
-    from syncline.commands.api.study import Study
-
     for each in base if isinstance(base, list | tuple) else [base]:
         if isinstance(each, Study):
             message = "a study that has been loaded cannot be varied"
@@ -309,9 +306,6 @@ def _refuse_studies(base: object) -> None:
 
 
 def _read(source: object, overrides: Sequence[Override]) -> Described:
-    from syncline.experiment import packaged as studies
-    from syncline.studies.sweeps import file
-
     if isinstance(source, Mapping):
         _refuse_studies(source.get("base"))
         return file.of_tree(files.tree_of(source, LABEL), LABEL, Path(), overrides)

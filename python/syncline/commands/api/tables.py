@@ -6,6 +6,9 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline.base.errors import did_you_mean, one_of
+from syncline.commands.api import display
+
 if TYPE_CHECKING:
     import pandas
     import polars
@@ -40,8 +43,6 @@ class Table:
         return f"<Table {self.name}: {len(self):,} rows, {len(self._arrow.column_names)} columns>"
 
     def _repr_html_(self) -> str:
-        from syncline.commands.api import display
-
         first = self._arrow.slice(0, SHOWN).to_pylist()
         text = display.rows(self.name, first, self._arrow.column_names, SHOWN, "")
         left = len(self) - len(first)
@@ -107,8 +108,6 @@ class Tables(Mapping[str, Table]):
 
     def __getitem__(self, name: str) -> Table:
         if name not in self._tables:
-            from syncline.base.errors import did_you_mean, one_of
-
             raise KeyError(
                 f"there is no table {name!r}{did_you_mean(str(name), self._tables)} ({one_of(self._tables)})"
             )
@@ -124,8 +123,6 @@ class Tables(Mapping[str, Table]):
         return f"<Tables {', '.join(self._tables)}>"
 
     def _repr_html_(self) -> str:
-        from syncline.commands.api import display
-
         rows = [[name, f"{len(table):,}", ", ".join(table.columns)] for name, table in self._tables.items()]
         return display.table("tables", ["table", "rows", "columns"], rows)
 

@@ -7,7 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from syncline.base import outputs
 from syncline.base.errors import command_line, one_of
+from syncline.engine import runs as engine
+from syncline.importers import overlay as overlays
+from syncline.results import timeline, traces
 
 if TYPE_CHECKING:
     from syncline.experiment.load import Variant
@@ -31,8 +35,6 @@ def suffix(format_: str, out: Path | None) -> str:
 
     Raises [`InputError`](syncline.base.errors.InputError).
     """
-    from syncline.results import traces
-
     if out is None:
         return FORMATS[format_]
     allowed = traces.PERFETTO if format_ == "perfetto" else traces.CHROME
@@ -46,11 +48,6 @@ def write(variant: Variant, npus: Sequence[int] | None, overlay: Sequence[str], 
     """Simulates a variant and writes its timeline, with measured profiles beside its NPUs. Without `npus`, those are
     traced that the experiment names (`output.trace_npus`, NPU 0 if there are none), and those that were measured.
     """
-    from syncline.base import outputs
-    from syncline.engine import runs as engine
-    from syncline.importers import overlay as overlays
-    from syncline.results import timeline, traces
-
     kind = outputs.TIMELINES[suffix_]
     outputs.check(path, kind)
     experiment = variant.experiment

@@ -11,12 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import _version
-from syncline.base import inputs
+from syncline.base import inputs, outputs
 from syncline.base.clock import Clock
-from syncline.base.errors import InputError
+from syncline.base.errors import InputError, command_line, did_you_mean, one_of
 from syncline.commands.api import arguments, display, files, study, timelines
 from syncline.commands.api.arguments import ARGUMENTS, Listed, Settings
 from syncline.commands.api.documented import Documented
+from syncline.core import cancelling
+from syncline.engine import choice
+from syncline.engine import runs as engine
+from syncline.fabric.allocation import AllocationError
+from syncline.fabric.numbers import NUMBERS_ACCEPTED, numbers
+from syncline.fabric.topology import Topology
+from syncline.importers import export_chakra, export_kineto
+from syncline.importers.assemble import groups_of
+from syncline.results import entries as results
+from syncline.results import traces
+from syncline.sections.workloads import GraphWorkload, JobsWorkload
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -184,8 +195,6 @@ def write(read: Read, asked: Asked, settings: Settings, out: Path | None) -> Exp
         document = _document(chosen, format_, path.parent, [path.name], [], began, more)
         return Exported(chosen, format_, path.parent, (path.name,), name, written.size, overlaid, document)
 
-    from syncline.base import outputs
-
     warnings: list[str] = []
     made = _chakra(chosen, warnings) if format_ == "chakra" else _kineto(chosen, _traced(chosen, asked.npus), warnings)
     folder = Path(name) if out is None else out
@@ -202,8 +211,6 @@ def write(read: Read, asked: Asked, settings: Settings, out: Path | None) -> Exp
 
 def _problems(asked: Asked, format_: str) -> list[Problem]:
     """What is wrong with what is asked for beside the experiment."""
-    from syncline.base.errors import command_line, did_you_mean, one_of
-
     found: list[Problem] = []
     if format_ not in FORMATS:
         message = f"this format is not known{did_you_mean(format_, FORMATS)}"
@@ -219,8 +226,6 @@ def _problems(asked: Asked, format_: str) -> list[Problem]:
 
 def _format_of(out: Path | None, overlay: Sequence[str]) -> str:
     """The format that the name of the file stands for."""
-    from syncline.results import traces
-
     suffix = None if out is None or out.is_dir() else traces.suffix_of(out.name)
     if suffix is None:
         return "perfetto" if overlay and out is None else "chakra"
@@ -229,10 +234,6 @@ def _format_of(out: Path | None, overlay: Sequence[str]) -> str:
 
 def _variant(read: Read, name: str | None, settings: Settings) -> Variant:
     """The variant that is exported, with its algorithm chosen."""
-    from syncline.base.errors import command_line, one_of
-    from syncline.core import cancelling
-    from syncline.engine import choice
-
     study = settings.loaded(read)
     names = [of.name for of in study.variants]
     if name is None and len(names) > 1:
@@ -245,10 +246,6 @@ def _variant(read: Read, name: str | None, settings: Settings) -> Variant:
 
 def _traced(variant: Variant, npus: str | None) -> list[int]:
     """The NPUs whose profiles are asked for."""
-    from syncline.base.errors import command_line
-    from syncline.fabric.allocation import AllocationError
-    from syncline.fabric.numbers import NUMBERS_ACCEPTED, numbers
-
     count = variant.experiment.topology.npus
     if npus is None:
         return list(range(min(count, MOST_TRACED)))
@@ -262,10 +259,6 @@ def _traced(variant: Variant, npus: str | None) -> list[int]:
 
 
 def _chakra(variant: Variant, warnings: list[str]) -> list[tuple[str, bytes]]:
-    from syncline.base.errors import command_line
-    from syncline.engine import runs as engine
-    from syncline.importers import export_chakra
-
     experiment = variant.experiment
     npus = experiment.topology.npus
     if npus > MOST_FILES:
@@ -294,10 +287,6 @@ def _chakra(variant: Variant, warnings: list[str]) -> list[tuple[str, bytes]]:
 
 def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, Any]:
     """The families of the run in the form of a graph file."""
-    from syncline.fabric.topology import Topology
-    from syncline.importers.assemble import groups_of
-    from syncline.sections.workloads import GraphWorkload, JobsWorkload
-
     if isinstance(experiment.workload, GraphWorkload):
         graph = experiment.workload.file.graph
         return {
@@ -330,9 +319,6 @@ def _families(experiment: Experiment, listing: Mapping[str, Any]) -> dict[str, A
 
 
 def _kineto(variant: Variant, traced: list[int], warnings: list[str]) -> list[tuple[str, bytes]]:
-    from syncline.engine import runs as engine
-    from syncline.importers import export_kineto
-
     experiment = variant.experiment
     listing = engine.listing(variant)
     output = experiment.output.model_copy(update={"trace_npus": traced, "trace_limit": 10_000_000})
@@ -357,8 +343,6 @@ def _document(
     began: Clock,
     more: Mapping[str, Any] = {},
 ) -> Document:
-    from syncline.results import entries as results
-
     return {
         **_version.versions(),
         "status": "complete",

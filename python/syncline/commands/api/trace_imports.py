@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 from syncline import _version
 from syncline.base import inputs
 from syncline.base.clock import Clock
-from syncline.base.errors import InputError, Problem
-from syncline.commands.api import arguments, display, files
+from syncline.base.errors import InputError, Problem, command_line, did_you_mean, one_of
+from syncline.commands.api import arguments, display, files, trace_replays
 from syncline.commands.api.arguments import ARGUMENTS
 from syncline.commands.api.documented import Documented
+from syncline.importers import astra, chakra, fx, kineto, output, similar
+from syncline.results import entries as results
+from syncline.sections import networks
+from syncline.sections.typed import Experiment
 
 if TYPE_CHECKING:
     from syncline.commands.api.files import AnyPath
@@ -50,8 +54,6 @@ class Asked:
 
     def wanted(self) -> Wanted:
         """What importers are asked for beside the files. Raises [`InputError`] with everything that is wrong."""
-        from syncline.base.errors import command_line, did_you_mean, one_of
-
         problems: list[Problem] = []
 
         def refuse(flag: str, value: str, message: str, accepted: str) -> None:
@@ -71,11 +73,8 @@ class Asked:
         if self.like is not None and self.format == "astra":
             given = str(self.like) if isinstance(self.like, Path) else "a mapping"
             refuse("--like", given, "the directory says how its workload is run", "no --like")
-        if self.backend is not None:
-            from syncline.sections import networks
-
-            if self.backend not in (names := list(networks.NETWORKS)):
-                refuse("--backend", self.backend, "this backend is not known", one_of(names))
+        if self.backend is not None and self.backend not in (names := list(networks.NETWORKS)):
+            refuse("--backend", self.backend, "this backend is not known", one_of(names))
         if self.npus is not None and not 1 <= self.npus <= 2**20:
             refuse("--npus", str(self.npus), "this is out of range", "1 to 1048576")
         for name, value in self.parts.items() if self.format in FORMATS and self.format != "astra" else ():
@@ -87,8 +86,6 @@ class Asked:
             refuse("--topology", self.topology, f"{other} says the topology", "one of the two")
         if problems:
             raise InputError(problems)
-        from syncline.importers import output, similar
-
         like = None
         if isinstance(self.like, Path):
             like = similar.read(self.like)
@@ -131,8 +128,6 @@ class ImportedTrace(Documented, os.PathLike[str]):
         return f"<ImportedTrace {self.name} from {self.format}: {self.experiment.name}>"
 
     def _repr_html_(self) -> str:
-        from syncline.commands.api import trace_replays
-
         facts = [("format", self.format), ("experiment", str(self.experiment))]
         facts += [
             (name, f"{self.document[name]:,}") for name in ("npus", "nodes") if _is_count(self.document.get(name))
@@ -267,8 +262,6 @@ def _path(given: object, argument: str, problems: list[Problem]) -> str:
 
 def _like(given: object, problems: list[Problem]) -> Path | Mapping[str, object] | None:
     """The experiment whose sections are taken, as a path or as values."""
-    from syncline.sections.typed import Experiment
-
     if given is None or isinstance(given, Mapping):
         return given
     if isinstance(given, Experiment):
@@ -284,9 +277,6 @@ def write(asked: Asked, out: Path | None) -> Written:
     began = Clock()
     wanted = asked.wanted()
 
-    from syncline.commands.api import trace_replays
-    from syncline.importers import output, similar
-
     imported = _imported(asked.format, list(asked.files), wanted)
     if wanted.like is not None:
         similar.take(imported, wanted.like)
@@ -300,26 +290,15 @@ def write(asked: Asked, out: Path | None) -> Written:
 
 def _imported(format_: str, files: list[str], asked: Wanted) -> Imported:
     if format_ == "chakra":
-        from syncline.importers import chakra
-
         return chakra.imported(files, asked)
     if format_ == "astra":
-        from syncline.importers import astra
-
         return astra.imported(files, asked)
     if format_ == "fx":
-        from syncline.importers import fx
-
         return fx.imported(files, asked)
-    from syncline.importers import kineto
-
     return kineto.imported(files, asked)
 
 
 def _document(imported: Imported, replays: Sequence[Replay], written: dict[str, str], began: Clock) -> Document:
-    from syncline.commands.api import trace_replays
-    from syncline.results import entries as results
-
     return {
         **_version.versions(),
         "status": "complete",

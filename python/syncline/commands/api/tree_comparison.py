@@ -15,10 +15,23 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from syncline.base import inputs
+from syncline.base.errors import CancelledError, InputError, command_line
+from syncline.base.progress import Standing
 from syncline.commands.api import single
 from syncline.commands.api.arguments import Settings
+from syncline.core import cancelling, facts
+from syncline.engine import bounds, choice, estimate, planned, runner
+from syncline.engine import runs as engine
+from syncline.experiment.merge import parse_override
+from syncline.fabric import notation
 from syncline.fabric.graph import NVLINK, PCIE
+from syncline.plans import plan_form
+from syncline.results import entries as results
+from syncline.sections import endpoints, networks
 from syncline.sections.packed import PACKED
+from syncline.studies.trees import theory
+from syncline.treegen import hybrid, packing, plan
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -70,8 +83,6 @@ class Case:
     @property
     def cluster(self) -> Cluster | None:
         """The machine, where it has a name."""
-        from syncline.fabric import notation
-
         return None if self.machine is None else notation.parse(self.machine)
 
     def flags(self, algorithm: str | None, plan: str | None = None) -> single.Single:
@@ -150,8 +161,6 @@ class Progress:
         self._say(is_over=True)
 
     def _say(self, *, is_over: bool) -> None:
-        from syncline.base.progress import Standing
-
         if self.observed.watch is not None:
             waiting, elapsed_s = tuple(self._names[self._done :]), time.monotonic() - self._began
             events = self._events_before + self._events
@@ -172,8 +181,6 @@ class Goals:
 
     def own_plan(self, kind: str) -> bool:
         """Whether `--algorithm packed-trees` has no such wishes, so that trees run as a plan."""
-        from syncline.treegen import packing
-
         rooted = self.root is not None and kind not in packing.ROOTED
         return self.threshold > 0 or self.overhead_s is not None or rooted
 
@@ -195,26 +202,17 @@ class Goals:
 
 def slice_overhead_s(endpoint: str, graph: Graph, asked: Question) -> float:
     """What a slice costs beside its bytes, as `--algorithm packed-trees` has it."""
-    from syncline.engine import planned
-    from syncline.sections import endpoints
-
     stated: int | None = endpoints.ENDPOINTS[endpoint](kind=endpoint).slice_overhead
     return (stated or planned.slowest(graph, asked)) / planned.PS_PER_S
 
 
 def waits_for_peer_access(endpoint: str) -> bool:
     """Whether an endpoint waits where peer access is switched."""
-    from syncline.sections import endpoints
-
     return "peer_access_latency" in endpoints.ENDPOINTS[endpoint].model_fields
 
 
 def problems(backend: str | None, endpoint: str | None, topology_file: str | None, *, compare: bool) -> list[Problem]:
     """What is wrong with what is said of a comparison, whether there is one or not."""
-    from syncline.base import inputs
-    from syncline.base.errors import command_line
-    from syncline.sections import networks
-
     found: list[Problem] = []
     if not compare:
         for flag, value in (("--backend", backend), ("--endpoint", endpoint)):
@@ -268,9 +266,6 @@ def of_hybrid(case: Case, graph: Graph, found: Hybrid, observed: Observed = UNOB
     """The same for trees over NVLinks and PCIe, beside trees over NVLinks alone. The bound is that of both kinds of
     links together, of which each tree has one.
     """
-    from syncline.plans import plan_form
-    from syncline.treegen import hybrid
-
     switch_ps = round(found.switch_s / hybrid.PS / case.ranks)
     waits = [f"endpoint.peer_access_latency={switch_ps}ps"] if waits_for_peer_access(case.endpoint) else []
 
@@ -293,8 +288,6 @@ def of_hybrid(case: Case, graph: Graph, found: Hybrid, observed: Observed = UNOB
 
 def _others(case: Case, gpus: tuple[int, ...], best: Fraction, progress: Progress) -> list[Document]:
     """Entries of the schedules beside packed trees; of rings on a known machine with what theory says."""
-    from syncline.studies.trees import theory
-
     ring = None if case.cluster is None else theory.ring_rate(case.cluster, gpus, case.kind)
     entries = []
     for algorithm, name in SCHEDULES[1:]:
@@ -321,8 +314,6 @@ def _with_times(entry: Document, case: Case, simulation: Simulation, best: Fract
 
 def _bound(case: Case, name: str, best: Fraction, size: int) -> Document:
     """The entry of the bound."""
-    from syncline.engine import bounds
-
     bound = _entry(None, name, best if best else None)
     if best:
         rate = float(best)
@@ -339,8 +330,6 @@ def _bound(case: Case, name: str, best: Fraction, size: int) -> Document:
 
 def warnings(entries: Sequence[Document], backend: str) -> list[str]:
     """What there is to know of a comparison: what beats the bound does so over links that trees do not use."""
-    from syncline.core import facts
-
     if not facts.engine().networks[backend].has_contention:
         return [f"on the {backend} backend messages that share a link do not slow each other down, so that any may win"]
     faster = [entry["name"] for entry in entries if (entry["share_of_bound"] or 0.0) > 1 + 1e-9]
@@ -377,13 +366,6 @@ class Simulation:
 
 def _simulated(case: Case, simulation: Simulation, progress: Progress) -> tuple[Document | None, str | None]:
     """What `syncline collective` says of an algorithm, or of a plan in its place; or why it says nothing."""
-    from syncline.base.errors import CancelledError, InputError
-    from syncline.core import cancelling
-    from syncline.engine import choice, estimate, runner
-    from syncline.engine import runs as engine
-    from syncline.experiment.merge import parse_override
-    from syncline.results import entries as results
-
     watch, warn, cancel = progress.of_next(), progress.observed.warn, progress.observed.cancel
     cancelling.check(cancel)
     if case.ranks == 1:
@@ -429,9 +411,7 @@ def _used(variant: Variant, result: Result) -> list[str]:
 
 def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, wish: Goal) -> str:
     """The plan of trees that were chosen in another way than `--algorithm packed-trees` does."""
-    from syncline.base.errors import command_line
-    from syncline.plans import plan_form
-    from syncline.treegen import choice, plan
+    from syncline.treegen import choice
 
     if not packing.trees and not packing.stages:
         raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")

@@ -6,10 +6,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
+from syncline.base import collective_names, quantities
 from syncline.base.clock import Clock
 from syncline.base.errors import InputError, Problem, command_line
 from syncline.commands.api import arguments, files, hybrid_trees, machines, single, tree_comparison
 from syncline.commands.api.tree_comparison import UNOBSERVED, Case, Goals, Observed
+from syncline.fabric import allocation
+from syncline.results import entries as results
+from syncline.studies.trees import document as documents
+from syncline.treegen import choice, packing, question
+from syncline.treegen.packing import TASKS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -76,8 +82,6 @@ class Found:
 
 def read(asked: Asked) -> Read:
     """What is asked for. Raises [`InputError`] with everything that is wrong."""
-    from syncline.treegen import packing, question
-
     began = Clock()
     graph = graph_of(asked.machine, asked.topology_file)
     gpus = machines.allocated(graph, asked.gpus)
@@ -132,8 +136,6 @@ def read(asked: Asked) -> Read:
 
 def found(read: Read) -> Found:
     """The best trees."""
-    from syncline.treegen import choice, question
-
     asked = question.asked(read.graph, read.gpus, read.goals.links)
     wish = read.goals.wish(read.size_bytes, read.case if read.compare else None, read.graph, asked)
     return Found(asked, wish, choice.best(asked, read.case.kind, read.goals.root, wish))  # type: ignore[arg-type]
@@ -143,8 +145,6 @@ def found_hybrid(read: Read) -> Hybrid:
     """The best trees over NVLinks and PCIe. Of those that are compared, a slice costs what it costs at their endpoint,
     if nothing is said. Raises [`InputError`] for GPUs of more than one machine.
     """
-    from syncline.treegen import question
-
     assert read.hybrid is not None
     asked = question.asked(read.graph, read.gpus, "all")
     wish = read.goals.wish(read.size_bytes, read.case if read.compare else None, read.graph, asked)
@@ -155,9 +155,6 @@ def found_hybrid(read: Read) -> Hybrid:
 
 def document(read: Read, found: Found | Hybrid, observed: Observed = UNOBSERVED) -> Document:
     """The document of `trees --json`: the trees, and if that is asked for the simulations beside others."""
-    from syncline.results import entries as results
-    from syncline.studies.trees import document as documents
-
     if isinstance(found, Found):
         made = documents.of(read.graph, found.asked, found.chosen, found.wish)
         if read.compare:
@@ -245,9 +242,6 @@ def graph_of(machine: str | None, file: str | None) -> Graph:
 
 def checked(collective: str, objective: str, links: str, size: str, threshold: str | None) -> Any:
     """The values of options, and what is wrong with them."""
-    from syncline.base import collective_names, quantities
-    from syncline.treegen import choice, packing, question
-
     problems: list[Problem] = []
     collective = collective_names.chosen("--collective", collective, problems, tuple(packing.TASKS))
     for flag, value, accepted in (
@@ -275,9 +269,6 @@ def checked(collective: str, objective: str, links: str, size: str, threshold: s
 
 def root_of(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | Literal["auto"] | None, list[Problem]]:
     """The root's place in the list of GPUs, or `auto`, and what is wrong with it."""
-    from syncline.fabric import allocation
-    from syncline.treegen.packing import TASKS
-
     accepted = f"auto, or one of {allocation.canonical(gpus)}"
     if root is None:
         return None, []
@@ -299,8 +290,6 @@ def root_of(root: str | None, gpus: tuple[int, ...], kind: str) -> tuple[int | L
 
 def overhead_of(text: str | None) -> tuple[float | None, list[Problem]]:
     """Seconds, if they are given, and what is wrong with them."""
-    from syncline.base import quantities
-
     if text is None:
         return None, []
     try:

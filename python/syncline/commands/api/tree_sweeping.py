@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline import _version
+from syncline.base import interrupts
 from syncline.base.errors import FULL, CancelledError, InputError, SimulationFailedError, command_line
 from syncline.commands.api import arguments, display, files, tree_comparison, tree_questions
 from syncline.commands.api.arguments import ARGUMENTS, FLAGS, Listed, Spelling
@@ -20,13 +21,20 @@ from syncline.commands.api.hybrid_trees import NAME as HYBRID
 from syncline.commands.api.progress import Progress, warn_of, watch_of
 from syncline.commands.api.tables import Table as ArrowTable
 from syncline.commands.api.tree_comparison import Case, Goals, Observed
-from syncline.core import cancelling
+from syncline.core import binding, cancelling
 from syncline.fabric import allocation
 from syncline.fabric.allocation import AllocationError
+from syncline.report.trees import sweep_figure
+from syncline.results import entries as results
+from syncline.studies.sweeps import journal as journals
+from syncline.studies.sweeps import pool
 from syncline.studies.sweeps.journal import Entry
+from syncline.studies.sweeps.progress import SweepProgress
+from syncline.studies.sweeps.run import keep, keeping
 from syncline.studies.trees import sweep_table, theory
 from syncline.studies.trees.sweep_table import NAMES, Row, Table
 from syncline.treegen import allocations, choice, question
+from syncline.treegen.allocations import TooManyError
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -93,7 +101,6 @@ class Wanted:
     def keys(self, found: Sequence[Allocation]) -> list[str]:
         """Names for what decides each row: what else a journal has, says nothing about it."""
         from syncline import _core
-        from syncline.core import binding
 
         binding.require()
         graph, case, wished = self.read.graph, self.read.case, self.read.goals
@@ -133,10 +140,6 @@ def run(wanted: Wanted, output: Output, threads: int | None, observed: Observed,
     error. On an interrupt, and when what may cancel it is called, it returns what is finished by then. Raises
     [`InputError`] with everything that is wrong.
     """
-    from syncline.base import interrupts
-    from syncline.studies.sweeps import journal as journals
-    from syncline.studies.sweeps.run import keeping
-
     found = _allocations(wanted, output)
     path = output.path
     journal = None if path is None else journals.Journal.open(journals.beside(path), resume=output.resume)
@@ -218,8 +221,6 @@ def _measures(
 
 def _allocations(wanted: Wanted, output: Output) -> list[Allocation]:
     """What there is to look at. Raises [`InputError`] with all that is wrong."""
-    from syncline.treegen.allocations import TooManyError
-
     gpus = len(wanted.asked.gpus)
     problems: list[Problem] = []
     sizes: tuple[int, ...] = tuple(range(LEAST_GPUS, gpus + 1))
@@ -260,10 +261,6 @@ def _entries(
     quiet: bool,
 ) -> tuple[dict[str, Entry], bool]:
     """What came of the allocations, by their keys, and whether it was interrupted or cancelled."""
-    from syncline.studies.sweeps import pool
-    from syncline.studies.sweeps.progress import SweepProgress
-    from syncline.studies.sweeps.run import keep
-
     if journal is not None and journal.remark is not None and observed.warn is not None:
         observed.warn(journal.remark)
     entries = {} if journal is None else dict(journal.entries)
@@ -300,8 +297,6 @@ def _row(found: Allocation, entry: Entry) -> Row:
 
 
 def _document(wanted: Wanted, table: Table) -> dict[str, Any]:
-    from syncline.results import entries as results
-
     about = dict(table.about)
     fidelity = {"backend": about.pop("backend"), "endpoint": about.pop("endpoint")}
     return {
@@ -382,8 +377,6 @@ class TreesSweep(Documented):
     @property
     def svg(self) -> str:
         """How speed-ups are distributed, and a bar for each row, as the command draws it with `--svg`."""
-        from syncline.report.trees import sweep_figure
-
         return sweep_figure.svg(self._found).decode()
 
     def save(self, path: AnyPath) -> Path:

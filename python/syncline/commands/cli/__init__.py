@@ -19,32 +19,8 @@ import typer
 from syncline import _version
 from syncline.base import inputs, interrupts
 from syncline.base.errors import FULL, InputError, NotWrittenError, SimulationFailedError
-from syncline.commands.cli import (
-    bench,
-    calibrate,
-    collective,
-    completion,
-    diff,
-    explain,
-    export,
-    export_trace,
-    figure,
-    fit,
-    import_trace,
-    init,
-    inspect,
-    listing,
-    measure,
-    reproduce,
-    search,
-    study,
-    sweep,
-    topology,
-    topology_detect,
-    trees,
-    usage,
-    verify,
-)
+from syncline.commands.cli import shells, usage
+from syncline.commands.cli.table import Commands
 from syncline.core.binding import EngineUnusableError
 
 QUIET: Final = frozenset({"-q", "--quiet"})
@@ -77,43 +53,12 @@ Quantities carry units: 64MiB, 25GB/s, 100Gb/s, 1.5us, 500cycles@1245MHz."""
 
 app = typer.Typer(
     name="syncline",
+    cls=Commands,
     help=EXAMPLES,
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.command("init")(init.init)
-app.command("list")(listing.names)
-app.command("run")(study.run)
-app.command("check")(study.check)
-app.command("explain")(explain.explain)
-app.command("diff")(diff.diff)
-app.command("sweep")(sweep.sweep)
-app.command("figure")(figure.figure)
-app.command("fit")(fit.fit)
-app.command("search")(search.search)
-app.command("collective")(collective.collective)
-app.command("bench")(bench.bench)
-app.command("calibrate")(calibrate.calibrate)
-app.command("measure")(measure.measure)
-app.command("reproduce")(reproduce.reproduce)
-app.command("trees")(trees.trees)
-app.command("verify")(verify.verify)
-app.command("export")(export.export)
-app.command("export-trace")(export_trace.export_trace)
-app.command("import")(import_trace.import_trace)
-app.command("report")(inspect.report)
-app.command("schema")(inspect.schema)
-app.command("completion")(completion.completion)
-topology_app = typer.Typer(
-    help="Show topologies, and detect that of the machine at hand.\n\n\b\n"
-    '  syncline topology show "Ring(4, rate=200GB/s)_Torus(8,4)"\n'
-    "  syncline topology detect",
-    rich_markup_mode=None,
-)
-topology_app.command("show")(topology.show)
-topology_app.command("detect")(topology_detect.detect)
-app.add_typer(topology_app, name="topology")
 
 # What typer raises for flags that it does not know; the class itself is not public.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -180,8 +125,8 @@ def run(arguments: Sequence[str]) -> int:
 def _run(arguments: Sequence[str], *, as_json: bool) -> int:
     whole = command()
     try:
-        if completion.is_asked():
-            return completion.answer(whole)
+        if shells.is_asked():
+            return shells.answer(whole)
         # Not `app(...)`: that ends an interrupted command without a word.
         with whole.make_context(whole.name, list(arguments)) as context:
             return int(whole.invoke(context) or DONE)

@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import typer
 
+from syncline.base import outputs, progress_display
+from syncline.base.errors import InputError
+from syncline.commands.api import benchmarks
 from syncline.commands.api.bench_execute import DEFAULT_SIZES
-from syncline.commands.cli import complete, options, output
+from syncline.commands.cli import complete, layout, options, output, tables, trees_options, trees_page
+from syncline.report import measured_page as page
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -91,10 +96,6 @@ def bench(
     With --execute, Syncline's collective library carries the collective out on float32 in the memory of this host. The
     simulator's constants are fitted on half of the sizes, and its predictions stand beside all measurements.
     """
-    from syncline.base import outputs, progress_display
-    from syncline.base.errors import InputError
-    from syncline.commands.api import benchmarks
-
     refused: list[Problem] = []
     output.check(out, "bench", refused)
     if refused:
@@ -123,8 +124,6 @@ def bench(
 
 
 def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: bool) -> None:
-    from syncline.results import entries as results
-
     if json:
         print(results.dumps(document))
     else:
@@ -140,17 +139,12 @@ def _print(document: Document, text: str, *, json: bool, quiet: bool, verbose: b
 
 def _show(document: Document, text: str) -> None:
     """The table as nccl-tests prints it; on a terminal that is too narrow for its lines, one that fits."""
-    from syncline.commands.cli import layout, tables
-
     if not sys.stdout.isatty() or layout.fits(text):
         print(text, end="")
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     for line in _header(text):
         print(tables.wrapped(line))
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table()
     columns = [column for column in NARROW if any(column.key in row for row in document["rows"])]
     for column in columns:
         table.add_column(column.heading, justify="right")
@@ -203,7 +197,4 @@ NARROW: Final = (
 
 def _write(path: Path, document: Document) -> None:
     """Writes the page. Raises [`InputError`] where it cannot be written."""
-    from syncline.commands.cli import trees_options, trees_page
-    from syncline.report import measured_page as page
-
     trees_page.save(path, page.build(document, trees_options.typed()))

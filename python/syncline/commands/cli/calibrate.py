@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.commands.cli import complete, options
+from syncline.base import outputs
+from syncline.commands.api import calibrations
+from syncline.commands.cli import complete, layout, options, tables
+from syncline.nccl.constants import written
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -70,9 +74,6 @@ def calibrate(
     four sizes is described by the constants, which it hardly determines. A table of another GPU than the machine's
     is refused.
     """
-    from syncline.base import outputs
-    from syncline.commands.api import calibrations
-
     outputs.check(out, outputs.SOFTWARE)
     asked = calibrations.Asked(
         table=table,
@@ -95,12 +96,8 @@ def calibrate(
 
 def _print(document: Document, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(document))
     else:
-        from syncline.commands.cli import tables
-
         tables.show(_constants_table(document))
         tables.show(_residuals_table(document))
         tables.show(_summary(document))
@@ -114,18 +111,13 @@ def _print(document: Document, *, json: bool, quiet: bool, verbose: bool) -> Non
 
 
 def _new(title: str, *headings: str) -> RichTable:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=title)
     for index, heading in enumerate(headings):
         table.add_column(heading, justify="left" if index == 0 else "right")
     return table
 
 
 def _constants_table(document: Document) -> RichTable:
-    from syncline.nccl.constants import written
-
     software = document["software"]
     title = f"{document['collective']} on {document['machine']}, {document['gpus']} GPUs"
     table = _new(title, "constant", software["start"], "fitted")

@@ -7,7 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from syncline.commands.cli import options, output, single
+from syncline.base import progress_display, text_units
+from syncline.commands.api import single as described
+from syncline.commands.cli import choices, options, output, single, tables
+from syncline.results import entries as results
 
 
 def collective(
@@ -80,9 +83,6 @@ def collective(
     output.check(out, "collective", problems)
     settings = options.settings(set_, (), problems, seed=seed)
 
-    from syncline.base import progress_display
-    from syncline.commands.api import single as described
-
     finished = described.run(
         flags,
         settings,
@@ -101,13 +101,9 @@ def collective(
 
 
 def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) -> None:
-    from syncline.results import entries as results
-
     if json:
         print(results.dumps(document))
     else:
-        from syncline.commands.cli import choices, tables
-
         tables.show(tables.pairs(_title(document), _rows(document)))
         for sentence in (
             *choices.sentences([document], named=False),
@@ -127,8 +123,6 @@ def _print(document: dict[str, Any], *, json: bool, quiet: bool, verbose: bool) 
 
 def _in_short(assumptions: list[str]) -> str:
     """What nobody stated, in as few lines as it takes; how `auto` chose is said elsewhere."""
-    from syncline.commands.cli import tables
-
     groups: dict[str, list[str]] = {"topology": [], "": []}
     for line in assumptions:
         if not line.startswith("collective.algorithm = ") or "(auto: " not in line:
@@ -149,8 +143,6 @@ def _title(document: dict[str, Any]) -> str:
 
 def _breakdown(means: dict[str, Any]) -> list[tuple[str, str]]:
     """Where a chunk and a message spend their time."""
-    from syncline.base import text_units
-
     named = {
         "chunk queueing": "chunk_queue_s",
         "bus queueing per message": "bus_queue_s",
@@ -161,8 +153,6 @@ def _breakdown(means: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
-    from syncline.base import text_units
-
     fidelity = document["fidelity"]
     simulated = f"{fidelity['simulated_npus']:,} of {document['npus']:,}"
     transit = document["endpoint"]["transit_bytes"]
@@ -188,16 +178,12 @@ def _rows(document: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _efficiency(document: dict[str, Any]) -> str:
     """The share of the lower bound in the time; a backend that ignores contention may beat what no schedule does."""
-    from syncline.base import text_units
-
     beaten = (document["efficiency"] or 0) > 1 and document["network"]["link_demand"] is not None
     return text_units.percent(document["efficiency"]) + (", as contention is ignored" if beaten else "")
 
 
 def _cost_rows(document: dict[str, Any]) -> list[tuple[str, str]]:
     """What the ACE of an NPU costs, if the NPUs have one."""
-    from syncline.commands.cli import tables
-
     if "cost_model" not in document:
         return []
     area, power, energy, _ = tables.cost_cells(document["cost_model"])

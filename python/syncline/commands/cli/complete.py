@@ -2,20 +2,26 @@
 
 Each returns names with what they stand for, which zsh and fish show, where that is known without reading much. Paths
 of files are completed by the shell where an argument takes nothing else.
+
+The names come from sources that `completion` fills in, which is only imported where a shell asks: listing everything
+takes most of the package.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 Offered = Iterator[tuple[str, str] | str]
+SOURCES: Final[dict[str, Callable[[], Iterable[str]]]] = {}
+"""The names of each kind of things, by the kind."""
+KINDS: Final[list[tuple[str, str]]] = []
+"""Kinds of lists, and what they list."""
 
 
 def _of(kind: str, incomplete: str) -> Offered:
-    from syncline.commands import listing
-
-    yield from (name for name in listing.KINDS[kind].names() if name.startswith(incomplete))
+    yield from (name for name in SOURCES[kind]() if name.startswith(incomplete))
 
 
 def _files(incomplete: str, *suffixes: str) -> Iterator[str]:
@@ -36,9 +42,7 @@ def _files(incomplete: str, *suffixes: str) -> Iterator[str]:
 
 def kinds(incomplete: str) -> Offered:
     """Kinds of lists."""
-    from syncline.commands import listing
-
-    yield from ((kind.name, kind.says) for kind in listing.KINDS.values() if kind.name.startswith(incomplete))
+    yield from (kind for kind in KINDS if kind[0].startswith(incomplete))
 
 
 def experiments(incomplete: str) -> Offered:
@@ -110,6 +114,4 @@ def claims(incomplete: str) -> Offered:
 
 def schemas(incomplete: str) -> Offered:
     """Formats that have a schema."""
-    from syncline.commands import catalogue
-
-    yield from (name for name in catalogue.SCHEMAS if name.startswith(incomplete))
+    yield from _of("schemas", incomplete)

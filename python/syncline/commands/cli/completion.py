@@ -6,16 +6,15 @@ A script asks `syncline` itself what may follow, by variables in the environment
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 
+from syncline.base.errors import command_line, did_you_mean, one_of
+from syncline.commands import catalogue, listing
+from syncline.commands.cli import complete
 from syncline.commands.cli.complete import Offered
-
-PROGRAM: Final = "syncline"
-ASKED: Final = "_SYNCLINE_COMPLETE"
-"""The variable by which a shell asks what may follow."""
+from syncline.results import entries as results
 
 BASH: Final = """_syncline_completion() {
     local IFS=$'\\n'
@@ -48,6 +47,12 @@ WHERE: Final = {
 """Where each shell looks for scripts."""
 
 
+complete.SOURCES.update(
+    {"schemas": lambda: catalogue.SCHEMAS} | {kind.name: kind.names for kind in listing.KINDS.values()}
+)
+complete.KINDS.extend((kind.name, kind.says) for kind in listing.KINDS.values())
+
+
 def shells(incomplete: str) -> Offered:
     """Shells."""
     yield from (name for name in SCRIPTS if name.startswith(incomplete))
@@ -64,37 +69,12 @@ def completion(
       syncline completion zsh > ~/.zfunc/_syncline                 with ~/.zfunc in $fpath, before compinit
       syncline completion fish > ~/.config/fish/completions/syncline.fish
     """
-    from syncline.base.errors import command_line, did_you_mean, one_of
-
     if shell not in SCRIPTS:
         message = f"there is no script for this shell{did_you_mean(shell, SCRIPTS)}"
         raise command_line("SHELL", shell, message, one_of(SCRIPTS))
     if json:
-        from syncline.results import entries as results
-
         document = results.document([], seed=0, status="complete", warnings=[])
         print(results.dumps(document | {"shell": shell, "script": SCRIPTS[shell], "file": WHERE[shell]}))
     else:
         print(SCRIPTS[shell], end="")
-    return 0
-
-
-def is_asked() -> bool:
-    """Whether a shell asks what may follow."""
-    return bool(os.environ.get(ASKED))
-
-
-def answer(command: Any) -> int:
-    """Answers a shell, and returns the exit status."""
-    from typer import completion as shells
-
-    shells.completion_init()  # type: ignore[attr-defined]  # makes the shells known that typer has written for
-    try:
-        command.main(args=[], prog_name=PROGRAM, complete_var=ASKED, standalone_mode=False)
-    except SystemExit as done:
-        return int(done.code or 0)
-    except typer.Exit as done:
-        return done.exit_code
-    except (KeyError, ValueError):  # variables that no shell sets so
-        return 1
     return 0

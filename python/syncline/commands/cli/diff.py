@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from syncline.base import outputs, progress_display
 from syncline.base.clock import Clock
-from syncline.commands.cli import options
+from syncline.commands.api import differences
+from syncline.commands.api.arguments import FLAGS
+from syncline.commands.api.differences import duration_of, title
+from syncline.commands.cli import explain, layout, options, tables
+from syncline.report import differences as page
+from syncline.results import entries as results
+from syncline.results import rundir
+from syncline.studies.reasons import said
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,13 +56,6 @@ def diff(
     Systems of equal names are compared. Experiments are simulated, with the settings of --set, which change no
     finished run. Steps add up exactly.
     """
-    from syncline.base import outputs, progress_display
-    from syncline.commands.api import differences
-    from syncline.commands.api.arguments import FLAGS
-    from syncline.commands.cli import explain
-    from syncline.results import entries as results
-    from syncline.results import rundir
-
     began = Clock()
     watch = progress_display.shown(quiet=quiet)
     problems = options.common_problems(threads=threads, seed=seed)
@@ -77,14 +78,10 @@ def diff(
     )
     document = differences.compare(first, second, names, FLAGS, began)
     if html is not None:
-        from syncline.report import differences as page
-
         outputs.write(html, page.build(document), outputs.PAGE, "--html")
     if json:
         print(results.dumps(document))
     else:
-        from syncline.commands.cli import tables
-
         for pair in document["pairs"]:
             tables.show(_table(pair))
         for sentence in differences.unmatched(document):
@@ -99,13 +96,7 @@ def diff(
 
 def _table(pair: dict[str, Any]) -> Table:
     """The steps with bars; the first and the last row are the times."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from syncline.commands.api.differences import duration_of, title
-    from syncline.studies.reasons import said
-
-    table = Table(title=title(pair), title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=title(pair))
     table.add_column("part of an iteration")
     for heading in ("A", "B", "difference"):
         table.add_column(heading, justify="right")

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from syncline.commands.cli import options
+from syncline.base import progress_display
+from syncline.base.errors import InputError
+from syncline.base.text_units import duration, percent
+from syncline.commands.api import explaining
+from syncline.commands.api.arguments import FLAGS
+from syncline.commands.cli import layout, options, tables
+from syncline.experiment import packaged as studies
+from syncline.experiment.load import load_file
+from syncline.results import entries as results
+from syncline.results import rundir
+from syncline.studies.reasons import said
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -54,10 +64,6 @@ def explain(
     algorithms and so on; each with the settings that repeat it. Of a run's directory, the answer is kept there as
     explain.json, and is in its report.
     """
-    from syncline.base import progress_display
-    from syncline.commands.api import explaining
-    from syncline.results import entries as results
-
     watch = progress_display.shown(quiet=quiet)
 
     def warn(text: str | None) -> None:
@@ -101,13 +107,6 @@ def subject_of(
     from dataclasses import replace
     from pathlib import Path
 
-    from syncline.base.errors import InputError
-    from syncline.commands.api import explaining
-    from syncline.commands.api.arguments import FLAGS
-    from syncline.experiment import packaged as studies
-    from syncline.experiment.load import load_file
-    from syncline.results import rundir
-
     if rundir.is_meant(source):
         return explaining.of_directory(Path(source), systems, FLAGS, settings, watch=watch, numbers_only=numbers_only)
     try:
@@ -129,9 +128,6 @@ def subject_of(
 
 
 def _print(entry: dict[str, Any]) -> None:
-    from syncline.commands.cli import tables
-    from syncline.studies.reasons import said
-
     tables.show(_path(entry))
     print(tables.wrapped(said.resources(entry)))
     print(tables.wrapped(f"{entry['name']}: {said.limit(entry)}."))
@@ -151,15 +147,9 @@ def _print(entry: dict[str, Any]) -> None:
 
 
 def _path(entry: dict[str, Any]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from syncline.base.text_units import duration, percent
-    from syncline.studies.reasons import said
-
     time = duration(entry["iteration_time_s"])
     title = f"{entry['name']}: {time}{' an iteration' if entry['iterations'] else ''}, by its critical path"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=title)
     table.add_column("part")
     for heading in ("time", "share", "links busy"):
         table.add_column(heading, justify="right")
@@ -178,12 +168,7 @@ def _path(entry: dict[str, Any]) -> Table:
 
 
 def _reruns(entry: dict[str, Any], reruns: list[Any]) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from syncline.base.text_units import duration, percent
-
-    table = Table(title="what would help", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title="what would help")
     for heading, justify in (("", "right"), ("change", "left"), ("iteration", "right"), ("saves", "right")):
         is_single = heading == "iteration" and not entry["iterations"]
         table.add_column("time" if is_single else heading, justify=justify)  # type: ignore[arg-type]

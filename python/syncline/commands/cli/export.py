@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from syncline.commands.api import exporting
 from syncline.commands.cli import options, single
+from syncline.results import entries as results
 
 
 def export(
@@ -86,8 +88,6 @@ def export(
     An execution plan of MSCCL++ (protocol Simple, memory channels) does the same steps one-sided: it puts, signals and
     waits. Thread blocks have as many peers as their thread, and long threads become several thread blocks.
     """
-    from syncline.commands.api import exporting
-
     flags = single.Flags(
         kind=kind,
         size=size or exporting.NO_SIZE,
@@ -107,8 +107,6 @@ def export(
     exported = exporting.write(flags, asked, settings, out)
     document, variant = exported.document, exported.variant
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(document))
     elif out is None:
         sys.stdout.write(exported.text)

@@ -11,7 +11,9 @@ from typing import Annotated
 
 import typer
 
+from syncline.commands.api import sources, timelines, trace_exports
 from syncline.commands.cli import complete, options
+from syncline.results import entries as results
 
 
 def export_trace(
@@ -79,14 +81,10 @@ def export_trace(
     timeline as PyTorch's profiler would, for Holistic Trace Analysis. chrome and perfetto write it for viewers, with
     the messages and the links of NPUs.
     """
-    from syncline.commands.api import sources, timelines, trace_exports
-
     settings = options.settings(set_, (), options.common_problems(seed=seed), seed=seed)
     asked = trace_exports.Asked(format_, variant, npus, tuple(overlay or ()))
     exported = trace_exports.write(partial(sources.read_file, experiment), asked, settings, out)
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(exported.document))
     if json or quiet:
         return 0

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from syncline.base.quantities import SIZE
 from syncline.base.text_units import memory
+from syncline.commands.cli import layout
 from syncline.fabric import description
 from syncline.fabric.allocation import NVLINK_CLASSES, canonical, nvlink_components
 from syncline.fabric.gpus import Gpu
 from syncline.fabric.graph import Graph
 
 SHOWN_GROUPS = 8
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 def all_of(graph: Graph, gpus: Sequence[int]) -> Iterator[Table]:
@@ -30,7 +32,7 @@ def all_of(graph: Graph, gpus: Sequence[int]) -> Iterator[Table]:
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_header=bool(columns))
+    table = layout.table(title, show_header=bool(columns))
     for column in columns:
         table.add_column(column.removeprefix(">"), justify="right" if column.startswith(">") else "left")
     return table

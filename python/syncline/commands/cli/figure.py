@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.commands.api import arguments
-from syncline.commands.cli import complete, options
+from syncline.base import progress_display
+from syncline.commands.api import arguments, drawing
+from syncline.commands.cli import complete, options, tables
+from syncline.experiment import packaged as studies
+from syncline.results import entries as results
+from syncline.studies.figures.read import load
+from syncline.studies.figures.values import Shown
 
 if TYPE_CHECKING:
     from syncline.commands.api.drawing import Work
@@ -53,9 +58,6 @@ def figure(
     Writes NAME.svg, NAME.png, NAME.pdf, NAME.html and NAME.csv (the numbers that are shown) into the directory, and the
     table and the journal of each sweep. Simulations in the journal are not run again.
     """
-    from syncline.base import progress_display
-    from syncline.commands.api import drawing
-
     problems = [
         *options.common_problems(threads=threads, seed=seed),
         *drawing.paper_problems(paper, arguments.FLAGS),
@@ -75,22 +77,13 @@ def figure(
 
 
 def _read(file: str) -> FigureFile:
-    from syncline.experiment import packaged as studies
-    from syncline.studies.figures.read import load
-
     return load(*studies.find_figure(file))
 
 
 def _print(work: Work, panels: list[Shown | Track], document: dict[str, Any], *, json: bool, quiet: bool) -> None:
-    from syncline.studies.figures.values import Shown
-
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(document))
     else:
-        from syncline.commands.cli import tables
-
         for shown in panels:
             if isinstance(shown, Shown):
                 tables.show(*tables.panel(shown))

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.commands.cli import complete, options, output
+from syncline.commands.api import fitting
+from syncline.commands.cli import complete, layout, options, output
+from syncline.experiment import packaged as studies
+from syncline.experiment.load import load_file
+from syncline.results.entries import dumps
+from syncline.strategies.fit import VARIED
+from syncline.strategies.training import in_gb
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -36,10 +42,6 @@ def fit(
     Varied are parallel.tensor, pipeline, data, zero and recompute; all else is as the experiment says. The model has
     workload.global_batch, and the NPU a memory, as GPUs have.
     """
-    from syncline.commands.api import fitting
-    from syncline.experiment import packaged as studies
-    from syncline.experiment.load import load_file
-    from syncline.results.entries import dumps
 
     def read(overrides: Sequence[Override]) -> Study:
         return load_file(*studies.find(experiment), overrides)
@@ -57,17 +59,10 @@ def fit(
 
 
 def _print(document: dict[str, Any], *, every: bool) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from syncline.commands.cli import layout
-    from syncline.strategies.fit import VARIED
-    from syncline.strategies.training import in_gb
-
     terms = ("weights", "gradients", "optimiser", "activations", "exchange")
     have = f"{document['npus']:,} NPUs with {in_gb(document['available_bytes'])} for a model"
     title = f"{document['name']} on {have}: {document['fitting']} of {document['candidates']} divisions fit"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=title)
     for name in (*VARIED, *(["fits"] if every else []), "memory", *terms, "stage"):
         table.add_column(name, justify="left" if name in ("recompute", "fits") else "right")
     for row in document["rows"]:

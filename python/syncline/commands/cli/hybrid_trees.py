@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from syncline.base import text_units
+from syncline.base.errors import command_line
 from syncline.commands.api import hybrid_trees
+from syncline.commands.cli import tables, trees_compare, trees_options, trees_page
+from syncline.fabric.svg import render
+from syncline.report.trees import hybrid_page
+from syncline.report.trees import picture as pictures
+from syncline.results import entries as results
+from syncline.treegen import hybrid
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,9 +33,6 @@ SwitchLatency = Annotated[
 
 def plan(graph: Graph, found: Hybrid, gpus: str | None, format_: str) -> dict[str, Any]:
     """The plan. Raises [`InputError`] where there is none, or the format cannot say over which links a message goes."""
-    from syncline.base.errors import command_line
-    from syncline.treegen import hybrid
-
     collective = found.nvlink.packed.collective
     if not (found.nvlink.packed.trees or found.pcie.packed.trees):
         message = "there are no trees: neither NVLinks nor PCIe connect these GPUs, or there is only one"
@@ -50,9 +55,6 @@ class Files:
 
 def picture(graph: Graph, found: Hybrid) -> str:
     """Both sets of trees as SVG, those over PCIe with double lines."""
-    from syncline.fabric.svg import render
-    from syncline.report.trees import picture as pictures
-
     parts = [
         pictures.Part(part.asked, part.packed, " over PCIe" if over_pcie else " over NVLinks", over_pcie)
         for part, over_pcie in ((found.nvlink, False), (found.pcie, True))
@@ -63,9 +65,6 @@ def picture(graph: Graph, found: Hybrid) -> str:
 
 def show(graph: Graph, gpus: Sequence[int], found: Hybrid, document: Document, files: Files, *, json: bool) -> int:
     """Prints the document, or a table of it, writes the files and returns the exit status."""
-    from syncline.commands.cli import trees_page
-    from syncline.results import entries as results
-
     if json:
         print(results.dumps(document))
     else:
@@ -73,18 +72,12 @@ def show(graph: Graph, gpus: Sequence[int], found: Hybrid, document: Document, f
     if files.svg is not None:
         trees_page.draw(files.svg, len(gpus), lambda: picture(graph, found))
     if files.html is not None:
-        from syncline.commands.cli import trees_options
-        from syncline.report.trees import hybrid_page
-
         described = [(part, whole) for part, whole in hybrid_trees.described(graph, found) if part in found.used]
         trees_page.save(files.html, hybrid_page.build(graph, described, document, trees_options.typed()))
     return 0
 
 
 def _print(document: dict[str, Any], gpus: Sequence[int]) -> None:
-    from syncline.base import text_units
-    from syncline.commands.cli import tables
-
     pairs = []
     for part in document["parts"]:
         count = len(part["trees"])
@@ -104,14 +97,10 @@ def _print(document: dict[str, Any], gpus: Sequence[int]) -> None:
                 f"  {part['links']}, root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}"
             )
     if document.get("comparison"):
-        from syncline.commands.cli import trees_compare
-
         trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)
 
 
 def _seconds(seconds: float | None) -> str:
-    from syncline.base import text_units
-
     return "none" if seconds is None else text_units.duration(seconds)

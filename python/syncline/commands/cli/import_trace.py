@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from syncline.commands.cli import options
+from syncline.commands.api import trace_imports, trace_replays
+from syncline.commands.cli import options, tables
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.commands.api.trace_imports import Written
@@ -80,8 +82,6 @@ def import_trace(
     profiles of PyTorch, one JSON file for each rank. docs/importing.md says what is taken of each, and what differs in
     meaning.
     """
-    from syncline.commands.api import trace_imports
-
     parts = {"workload": workload, "system": system, "network": network, "memory": memory}
     asked = trace_imports.Asked(
         format=format_,
@@ -96,8 +96,6 @@ def import_trace(
     )
     written = trace_imports.write(asked, out)
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(written.document))
     elif not quiet:
         _print(written)
@@ -108,9 +106,6 @@ def import_trace(
 
 
 def _print(written: Written) -> None:
-    from syncline.commands.api import trace_replays
-    from syncline.commands.cli import tables
-
     imported, facts = written.imported, written.imported.facts
     classes, families = facts.get("classes", []), facts.get("families", [])
     rows = [("format", imported.format)]

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from syncline.base import document
+from syncline.base.errors import FULL, InputError, NotWrittenError, command_line
 from syncline.commands.cli import complete, options
+from syncline.experiment import export, load
+from syncline.experiment import packaged as studies
+from syncline.results import entries as results
+from syncline.sections.experiment import NAME_ACCEPTED, NAME_PATTERN
+from syncline.sections.workloads import ModelWorkload
+from syncline.strategies import capacity, fit
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -89,8 +97,6 @@ def init(
     Files that exist are never overwritten. The first line of the experiment names experiment.schema.json beside it, by
     which editors with the YAML language server complete keys and mark errors, offline.
     """
-    from syncline.base.errors import InputError
-
     problems = _problems(name, from_, machine, model)
     if problems:
         raise InputError(problems)
@@ -104,13 +110,8 @@ def init(
     beside = file.with_name(SCHEMA)
     kept = schema and beside.exists()
     if schema and not kept:
-        from syncline.experiment import export
-        from syncline.results import entries as results
-
         written["schema"] = _new(beside, results.dumps(export.json_schema()) + "\n")
     if json:
-        from syncline.results import entries as results
-
         document = results.document([], seed=0, status="complete", warnings=[])
         print(results.dumps(document | {"files": written}))
     elif not quiet:
@@ -123,9 +124,6 @@ def init(
 
 
 def _problems(name: str, from_: str | None, machine: str | None, model: str | None) -> list[Problem]:
-    from syncline.base.errors import command_line
-    from syncline.sections.experiment import NAME_ACCEPTED, NAME_PATTERN
-
     found: list[Problem] = []
     file = Path(name)
     stem = file.name.removesuffix(".yaml").removesuffix(".yml")
@@ -144,8 +142,6 @@ def _from_template(file: Path, machine: str | None, model: str | None) -> str:
     """The template with a machine and a model that fits on it: copies on all NPUs, or else divided no further than it
     takes. Raises [`InputError`] where it fits in no way.
     """
-    from syncline.base.errors import command_line
-
     faster = f'  - name: twice-the-network\n    topology: "{FASTER}"\n' if machine is None else ""
     values = {"PATH": shlex.quote(str(file)), "NAME": file.stem, "FOLDER": shlex.quote(f"runs/{file.stem}")}
     values["TOPOLOGY"] = _quoted(MACHINE if machine is None else machine)
@@ -175,9 +171,6 @@ def _from_template(file: Path, machine: str | None, model: str | None) -> str:
 
 def _batch(experiment: Experiment) -> int:
     """How many samples an NPU has memory for beside a copy of the model; 0 if there is none for a copy."""
-    from syncline.sections.workloads import ModelWorkload
-    from syncline.strategies import capacity
-
     assert isinstance(experiment.workload, ModelWorkload)
     most = capacity.most_samples(experiment, experiment.workload)
     return BATCHES[0] if most is None else next((batch for batch in BATCHES if batch <= most), 0)
@@ -187,9 +180,6 @@ def _division(experiment: Experiment) -> dict[str, str] | None:
     """The keys of `parallel` with which a model fits, and a batch with a sample for each NPU; nothing if there are
     none.
     """
-    from syncline.sections.workloads import ModelWorkload
-    from syncline.strategies import capacity, fit
-
     workload, available, npus = experiment.workload, experiment.npu.available, experiment.ranks
     assert isinstance(workload, ModelWorkload)
     request = capacity.as_divided(experiment, workload, npus)
@@ -203,9 +193,6 @@ def _quoted(text: str) -> str:
 
 
 def _from_study(file: Path, given: str) -> str:
-    from syncline.base import document
-    from syncline.experiment import packaged as studies
-
     path, label = studies.find(given)
     text = document.read_text(path, label)
     lines = [line for line in text.splitlines(keepends=True) if not line.startswith("# yaml-language-server")]
@@ -216,10 +203,6 @@ def _from_study(file: Path, given: str) -> str:
 
 def _loaded(text: str, folder: Path, from_: str | None) -> Study:
     """What a text says at its place. Raises [`InputError`] with what is wrong, by the flags that say it."""
-    from syncline.base import document
-    from syncline.base.errors import InputError
-    from syncline.experiment import load
-
     flags = {"topology": "--machine", "workload.model": "--model"} if from_ is None else {}
     try:
         return load.load(document.read(text, "NAME"), "NAME", folder, (), ())
@@ -233,8 +216,6 @@ def _loaded(text: str, folder: Path, from_: str | None) -> Study:
 
 def _new(path: Path, text: str) -> str:
     """Writes a file that is not there yet. Raises [`InputError`] where it is, or cannot be written."""
-    from syncline.base.errors import FULL, NotWrittenError, command_line
-
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)

@@ -12,8 +12,17 @@ from typing import Annotated, Any
 import typer
 
 from syncline import _version
-from syncline.commands.api import arguments
+from syncline.base import document, outputs
+from syncline.base.errors import InputError, command_line, did_you_mean, one_of
+from syncline.commands import catalogue
+from syncline.commands.api import arguments, runs
+from syncline.commands.api.arguments import FLAGS
 from syncline.commands.cli import complete, options
+from syncline.report import compared, sweep
+from syncline.results import rundir
+from syncline.results.entries import dumps
+from syncline.studies.sweeps import table
+from syncline.studies.sweeps.table import ACCEPTED
 
 Json = Annotated[bool, typer.Option("--json", help="With --list, print one JSON document; a schema is always one.")]
 
@@ -37,10 +46,6 @@ def schema(
       syncline schema errors                         what is wrong with an input, of any command with --json
       syncline schema --list
     """
-    from syncline.base.errors import command_line, did_you_mean, one_of
-    from syncline.commands import catalogue
-    from syncline.results.entries import dumps
-
     if listed:
         names = list(catalogue.SCHEMAS)
         print(dumps({**_version.versions(), "schemas": names}) if json else "\n".join(names))
@@ -82,10 +87,6 @@ def report(
       syncline report runs/before runs/after runs/other -o comparison.html
       syncline report design-space.parquet
     """
-    from syncline.base import outputs
-    from syncline.base.errors import command_line
-    from syncline.results.entries import dumps
-
     folders = [_is_folder(path) for path in results]
     if baseline is not None and (len(results) > 1 or not folders[0]):
         message = "speed-ups are against the first run" if len(results) > 1 else "a sweep has no baseline"
@@ -105,24 +106,17 @@ def report(
 
 def _is_folder(results: Path) -> bool:
     """Whether these are the results of a run. Raises [`InputError`] if there are none."""
-    from syncline.base.errors import command_line
-
     try:
         if results.is_dir() or results.exists():
             return results.is_dir()
         message = "there is no such file or directory"
     except (OSError, ValueError) as error:
         message = f"this cannot be read: {error.strerror if isinstance(error, OSError) else error}"
-    from syncline.studies.sweeps.table import ACCEPTED
-
     raise command_line("DIR|FILE", str(results), message, ACCEPTED)
 
 
 def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str, Any]]:
     """The page of a run, its place, and what it is about."""
-    from syncline.commands.api import runs
-    from syncline.commands.api.arguments import FLAGS
-
     run = runs.read_directory(directory)
     about = {key: run.document.get(key) for key in ("version", "status", "name")}
     page = runs.page(run, baseline, FLAGS)
@@ -131,10 +125,6 @@ def _of_run(directory: Path, baseline: str | None) -> tuple[str, Path, dict[str,
 
 def _of_runs(directories: Sequence[Path], folders: Sequence[bool]) -> tuple[str, Path, dict[str, Any]]:
     """The page of several runs, its place, and what it is about. Raises [`InputError`] with what is wrong with any."""
-    from syncline.base.errors import InputError, command_line
-    from syncline.commands.api import runs
-    from syncline.report import compared
-
     problems = [
         problem
         for path, is_folder in zip(directories, folders, strict=True)
@@ -168,10 +158,6 @@ def _of_runs(directories: Sequence[Path], folders: Sequence[bool]) -> tuple[str,
 
 def _settings(directory: Path) -> dict[str, Any]:
     """What the variants of a run were run with; nothing where that cannot be read."""
-    from syncline.base import document
-    from syncline.base.errors import InputError
-    from syncline.results import rundir
-
     path = directory / rundir.RESOLVED
     try:
         read = document.plain(document.read(document.read_text(path, str(path)), str(path)))
@@ -187,9 +173,6 @@ def _settings(directory: Path) -> dict[str, Any]:
 
 def _of_sweep(file: Path) -> tuple[str, Path, dict[str, Any]]:
     """The page of a sweep, its place, and what it is about."""
-    from syncline.report import sweep
-    from syncline.studies.sweeps import table
-
     rows, about = table.read(file)
     found = {key: about.get(key) for key in ("version", "status", "name")}
     return sweep.build(rows, about), file.with_suffix(".html"), {**found, "of": "sweep", "rows": len(rows)}

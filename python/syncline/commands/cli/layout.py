@@ -13,12 +13,14 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
-from rich.table import Table
-from rich.text import Text
+from syncline.base.text_units import cells
+
+if TYPE_CHECKING:
+    from rich.console import JustifyMethod
+    from rich.table import Table
+    from rich.text import Text
 
 PIPED: Final = 160
 """Characters of a line that is not on a terminal; more if a table needs them."""
@@ -51,19 +53,29 @@ class _Column:
     def broken(self) -> _Column:
         """The same with its heading in lines that are no longer than its cells, or than its longest word."""
         first, *others = self.heading.split(" ")
-        most = max(self.cell_width, cell_len(first), *map(cell_len, others), 0)
+        most = max(self.cell_width, cells(first), *map(cells, others), 0)
         lines = [first]
         for word in others:
             joined = f"{lines[-1]} {word}"
-            if cell_len(joined) <= most:
+            if cells(joined) <= most:
                 lines[-1] = joined
             else:
                 lines.append(word)
         return replace(self, heading="\n".join(lines))
 
 
+def table(title: str | None = None, *, show_header: bool = True) -> Table:
+    """A table to be filled in."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_header=show_header)
+
+
 def show(table: Table, labels: int = 1) -> None:
     """Prints a table, whose first `labels` columns name its rows; plainly into pipes and where NO_COLOR is set."""
+    from rich.console import Console
+
     columns = shutil.get_terminal_size().columns
     width = columns if sys.stdout.isatty() else max(PIPED, columns, _width(_columns(table)))
     console = Console(
@@ -112,10 +124,13 @@ def _width(columns: Sequence[_Column]) -> int:
 
 
 def _longest(text: str) -> int:
-    return max(map(cell_len, text.split("\n")), default=0)
+    return max(map(cells, text.split("\n")), default=0)
 
 
 def _table(whole: Table, columns: Sequence[_Column]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     part = Table(box=whole.box, pad_edge=whole.pad_edge, show_header=whole.show_header)
     for column in columns:
         part.add_column(Text(column.heading), justify=column.justify, no_wrap=not column.is_prose)
@@ -126,15 +141,17 @@ def _table(whole: Table, columns: Sequence[_Column]) -> Table:
 
 def _block(table: Table, columns: Sequence[_Column], row: int, width: int) -> Text:
     """A row as lines of heading and value; values that are too long for a line go on in the next."""
+    from rich.text import Text
+
     if not table.show_header:
         name, *values = (column.cells[row] for column in columns)
         return Text("\n".join([name, *(f"  {piece}" for value in values for piece in _pieces(value, width - 2))]))
-    indent = min(max(cell_len(column.heading) for column in columns) + 2, max(2, width // 2))
+    indent = min(max(cells(column.heading) for column in columns) + 2, max(2, width // 2))
     lines = []
     for column in columns:
         value = column.cells[row]
-        if cell_len(column.heading) < indent and cell_len(value) <= width - indent:
-            lines.append(f"{column.heading}{' ' * (indent - cell_len(column.heading))}{value}")
+        if cells(column.heading) < indent and cells(value) <= width - indent:
+            lines.append(f"{column.heading}{' ' * (indent - cells(column.heading))}{value}")
         else:
             lines += [column.heading, *(f"  {piece}" for piece in _pieces(value, width - 2))]
     return Text("\n".join([*lines, ""]))
@@ -145,7 +162,7 @@ def _pieces(text: str, room: int) -> list[str]:
     pieces: list[str] = [""]
     width = 0
     for character in text:
-        own = cell_len(character)
+        own = cells(character)
         if width + own > room and pieces[-1]:
             pieces.append("")
             width = 0

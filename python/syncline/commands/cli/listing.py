@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.commands.cli import complete, options, output
+from syncline.base.errors import InputError, command_line, did_you_mean, one_of
+from syncline.commands import listing
+from syncline.commands.cli import complete, layout, options, output
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -32,9 +35,6 @@ def names(
       syncline list machines
       syncline list studies --json
     """
-    from syncline.base.errors import InputError, command_line, did_you_mean, one_of
-    from syncline.commands import listing
-
     if kind is not None and kind not in listing.KINDS:
         message = f"there are no lists of these{did_you_mean(kind, listing.KINDS)}"
         raise command_line("KIND", kind, message, one_of(listing.KINDS))
@@ -44,8 +44,6 @@ def names(
         raise InputError(problems)
     chosen = listing.KINDS.values() if kind is None else [listing.KINDS[kind]]
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(_document(chosen)))
     else:
         _print(chosen, one=kind is not None)
@@ -55,8 +53,6 @@ def names(
 
 
 def _document(chosen: Any) -> dict[str, Any]:
-    from syncline.results import entries as results
-
     document = results.document([], seed=0, status="complete", warnings=[])
     document["lists"] = [
         {
@@ -70,12 +66,7 @@ def _document(chosen: Any) -> dict[str, Any]:
 
 
 def _print(chosen: Any, *, one: bool) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from syncline.commands.cli import layout
-
-    table = Table(title="", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title="")
     if one:
         (kind,) = chosen
         table.add_column(kind.name)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from syncline.base.errors import command_line
+from syncline.commands.api import measuring
 from syncline.commands.cli import complete, options
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.commands.api.measuring import Finished
@@ -60,8 +62,6 @@ def measure(
     install. On a machine with PyTorch and without Syncline's engine, run python -m syncline.measurements.kernels on a
     file of --shapes.
     """
-    from syncline.commands.api import measuring
-
     problems = options.common_problems(seed=seed)
     if shapes is None and out is None:
         problems += command_line("--out", None, "a table to write is missing", "--out FILE, or --shapes FILE").problems
@@ -89,8 +89,6 @@ def measure(
 def _print(finished: Finished, *, json: bool) -> None:
     document, rows = finished.document, finished.rows
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(document))
         return
     if finished.device is None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from syncline.base.errors import InputError, Problem
+from syncline.base import document, memory
+from syncline.base.errors import InputError, Problem, command_line
 from syncline.commands.api import arguments
 from syncline.commands.cli import complete
+from syncline.experiment.merge import parse_override
 
 if TYPE_CHECKING:
     from syncline.base.document import Plain
@@ -102,8 +103,6 @@ Baseline = Annotated[
 
 def _memory_limit(text: str | None) -> None:
     if text is not None:
-        from syncline.base import memory
-
         memory.set_limit(text)
 
 
@@ -122,8 +121,6 @@ def _one_of_both(context: typer.Context, parameter: typer.CallbackParam, given: 
     """Refuses `--quiet` with `--verbose`: whichever of them is read later sees the other one."""
     other = {"quiet": "verbose", "verbose": "quiet"}[str(parameter.name)]
     if given and context.params.get(other):
-        from syncline.base.errors import command_line
-
         accepted = "--quiet, --verbose or neither"
         raise command_line("--quiet", None, "--quiet and --verbose exclude each other", accepted)
     return given
@@ -133,37 +130,13 @@ Quiet = Annotated[bool, typer.Option("-q", "--quiet", callback=_one_of_both, hel
 Verbose = Annotated[bool, typer.Option("-v", "--verbose", callback=_one_of_both, help="List what was assumed.")]
 
 
-def common_problems(*, threads: int | None = None, seed: int = 0, ray: str | None = None) -> list[Problem]:
+def common_problems(*, threads: int | None = None, seed: int = 0) -> list[Problem]:
     """What is wrong with flags that most commands have."""
-    problems = arguments.common_problems(arguments.FLAGS, seed=seed, threads=threads)
-    if ray is not None:
-        from syncline.studies.sweeps import remote
-
-        error = remote.missing(ray)
-        problems += [] if error is None else error.problems
-    return problems
-
-
-def trace_format(given: str | None, out: Path | None, problems: list[Problem]) -> str:
-    """The suffix of traces that a flag asks for; what is wrong with it is added to `problems`."""
-    from syncline.base.errors import command_line, did_you_mean, one_of
-    from syncline.results import traces
-
-    suffix = f".{(given or traces.DEFAULT).removeprefix('.')}"
-    if suffix not in traces.SUFFIXES:
-        names = [name.removeprefix(".") for name in traces.SUFFIXES]
-        message = f"this format of traces is not known{did_you_mean(suffix[1:], names)}"
-        problems += command_line("--trace", given, message, one_of(names)).problems
-    elif given is not None and out is None:
-        message = "traces need a directory to be written to"
-        problems += command_line("--trace", given, message, "--trace FORMAT with --out DIR").problems
-    return suffix
+    return arguments.common_problems(arguments.FLAGS, seed=seed, threads=threads)
 
 
 def overrides(settings: Sequence[str] | None) -> tuple[list[Override], list[Problem]]:
     """What the `--set` flags change, and what is wrong with them."""
-    from syncline.experiment.merge import parse_override
-
     parsed: list[Override] = []
     problems: list[Problem] = []
     for setting in settings or ():
@@ -207,7 +180,6 @@ def forced(
     pcap: Sequence[str] | None = None,
 ) -> list[Override]:
     """Flags that hold for every variant, whatever the file says. Words are read as in a file."""
-    from syncline.base import document
 
     def written(text: str | None) -> Plain:
         return None if text is None else document.scalar(text.strip())

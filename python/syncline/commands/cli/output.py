@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from syncline.commands.api.arguments import FLAGS
+from syncline.commands.api.files import output_problems
+from syncline.studies import command_tables
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -19,10 +23,6 @@ Out = Annotated[
 
 def check(out: Path | None, command: str, problems: list[Problem]) -> None:
     """Adds what is wrong with the file for the table of a command."""
-    from syncline.commands.api.arguments import FLAGS
-    from syncline.commands.api.files import output_problems
-    from syncline.studies import command_tables
-
     if out is None:
         return
     form = command_tables.forms()[command]
@@ -39,8 +39,6 @@ def check(out: Path | None, command: str, problems: list[Problem]) -> None:
 def write(out: Path | None, command: str, document: Mapping[str, Any], *, quiet: bool = False) -> None:
     """Writes the table of a command, if a file is given, and says so."""
     import sys
-
-    from syncline.studies import command_tables
 
     if out is None:
         return

@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from syncline.base import outputs, progress_display
 from syncline.base.errors import InputError, command_line
-from syncline.commands.cli import complete, options, output
+from syncline.commands.api import reproducing
+from syncline.commands.cli import complete, layout, options, output, tables
+from syncline.results import entries as results
+from syncline.studies.reproduction import page
+from syncline.studies.reproduction.ledger import numbers, ranges
+from syncline.studies.reproduction.page import CONFIRMED, confirmed
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -68,10 +74,6 @@ def reproduce(
         problems += [problem for error in _unwritable(write, claims or []) for problem in error.problems]
     if problems:
         raise InputError(problems)
-    from syncline.base import progress_display
-    from syncline.commands.api import reproducing
-    from syncline.studies.reproduction import page
-
     asked = reproducing.select(claims or [], experiments=with_experiments or write is not None)
     if write is not None:
         page.check(asked.experiments)
@@ -85,14 +87,10 @@ def reproduce(
     )
     findings, tables_found, comparisons = reproduced.findings, reproduced.tables, reproduced.comparisons
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(reproduced.document))
     else:
         _print(findings, tables_found if with_experiments else [], comparisons)
     if write is not None:
-        from syncline.base import outputs
-
         outputs.write(write, reproducing.page_of(reproduced), outputs.LEDGER, "--write")
     output.write(out, "reproduce", reproduced.document, quiet=quiet)
     for difference in reproduced.differences:
@@ -102,8 +100,6 @@ def reproduce(
 
 def _unwritable(page: Path, claims: list[str]) -> list[InputError]:
     """What is wrong with the place of the page, known before anything is simulated."""
-    from syncline.base import outputs
-
     found = []
     if claims:
         found.append(command_line("CLAIM", claims[0], "the page holds all claims", "--write without claims or sources"))
@@ -118,8 +114,6 @@ def _unwritable(page: Path, claims: list[str]) -> list[InputError]:
 def _print(
     findings: Sequence[Finding], experiments: Sequence[experiments.Table], comparisons: Sequence[Comparison]
 ) -> None:
-    from syncline.commands.cli import tables
-
     tables.show(_claims(findings))
     inside = sum(finding.inside for finding in findings)
     hint = "" if experiments or inside == len(findings) else "; --experiments shows what is behind the others"
@@ -133,8 +127,6 @@ def _print(
 
 
 def _claims(findings: Sequence[Finding]) -> Table:
-    from syncline.studies.reproduction.ledger import numbers, ranges
-
     table = _table(("claim", "unit", "published", "simulated", "accepted", "", "note"), "")
     for finding in findings:
         claim = finding.claim
@@ -160,8 +152,6 @@ def _experiment(found: experiments.Table) -> Table:
 
 
 def _confirmed(comparisons: Sequence[Comparison]) -> Table:
-    from syncline.studies.reproduction.page import CONFIRMED, confirmed
-
     table = _table(CONFIRMED, "one point of each study, simulated unfolded as well")
     for row in confirmed(comparisons):
         table.add_row(*row)
@@ -169,10 +159,7 @@ def _confirmed(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _table(headings: Sequence[str], title: str, wrapped: Sequence[str] = ("note",)) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(title=title or None, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=title or None)
     for heading in headings:
         table.add_column(heading, overflow="fold" if heading in wrapped else "ellipsis")
     return table

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.commands.cli import complete, options
+from syncline.base import inputs
+from syncline.base.errors import command_line
+from syncline.commands.api import searching
+from syncline.commands.cli import complete, layout, options
+from syncline.results.entries import dumps
+from syncline.results.units import byte_scale, time_scale
+from syncline.strategies.training import in_gb
+from syncline.studies.searches.file import load_file
+from syncline.studies.searches.table import DIVISION
+from syncline.studies.sweeps import remote
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,10 +69,9 @@ def search(
     All candidates get a lower bound and an estimate. The best by estimate are simulated; one whose bound is no better
     than the best simulated time is not.
     """
-    from syncline.base.errors import command_line
-    from syncline.commands.api import searching
-
-    problems = options.common_problems(threads=threads, ray=ray)
+    problems = options.common_problems(threads=threads)
+    if ray is not None and (missing := remote.missing(ray)) is not None:
+        problems += missing.problems
     if top < 0:
         problems += command_line("--top", top, "this is out of range", "0 or more").problems
     settings = options.settings(set_, (), problems, seed=0, threads=threads)
@@ -89,17 +97,12 @@ def search(
 
 
 def _read(file: str, overrides: Sequence[Override]) -> Search:
-    from syncline.base import inputs
-    from syncline.studies.searches.file import load_file
-
     return load_file(inputs.given(file), file, overrides)
 
 
 def _print(
     found: Found, document: dict[str, Any], rows: Sequence[Row], out: Path | None, *, json: bool, quiet: bool
 ) -> None:
-    from syncline.results.entries import dumps
-
     if json:
         print(dumps(document))
     else:
@@ -122,9 +125,6 @@ def _print(
 
 def _least(document: dict[str, Any]) -> str:
     """Where no candidate fits, what would have to."""
-    from syncline.strategies.training import in_gb
-    from syncline.studies.searches.table import DIVISION
-
     least = min(document["rows"], key=lambda row: int(row["memory_bytes"]))
     division = ", ".join(f"{name} {least[name]}" for name in ("topology", *DIVISION) if name in document["axes"])
     needed = f"the least that one needs is {in_gb(least['memory_bytes'])}"
@@ -132,14 +132,8 @@ def _least(document: dict[str, Any]) -> str:
 
 
 def _table(document: dict[str, Any], rows: Sequence[Row]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from syncline.commands.cli import layout
-    from syncline.results.units import byte_scale, time_scale
-
     counts = f"{document['candidates']} candidates, {document['fitting']} fit, {document['simulated']} simulated"
-    shown = Table(title=f"{document['name']}: {counts}", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    shown = layout.table(title=f"{document['name']}: {counts}")
     axes = [name for name in document["axes"] if len({row[name] for row in document["rows"]}) > 1]
     axes += ["data"] if "data" not in axes else []
     times = time_scale(row["estimate_s"] for row in rows)

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.commands.cli import complete, options, output
+from syncline.base import progress_display
+from syncline.base.errors import Problem, command_line, did_you_mean, one_of
+from syncline.commands.api import simulate, sources
+from syncline.commands.cli import choices, complete, options, output, tables
+from syncline.results import entries as results
+from syncline.results import parquet, traces
+from syncline.results.rundir import RunDirectory
+from syncline.studies import command_tables
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -79,11 +86,9 @@ def run(
     table, folder = (out, None) if out is not None and _is_table(out) else (None, out)
     output.check(table, "run", problems)
     if pcap and folder is None:
-        from syncline.base.errors import command_line
-
         message = "captures need a directory to be written to"
         problems += command_line("--pcap", pcap[0], message, "--pcap PORT with --out DIR").problems
-    trace_format = options.trace_format(trace, folder, problems)
+    trace_format = _trace_format(trace, folder, problems)
     forced = options.forced(
         chunk=chunk,
         inflight=inflight,
@@ -95,10 +100,6 @@ def run(
         pcap=pcap,
     )
     settings = options.settings(set_, forced, problems, seed=seed, threads=threads, baseline=baseline)
-
-    from syncline.base import progress_display
-    from syncline.commands.api import simulate, sources
-    from syncline.results.rundir import RunDirectory
 
     def to(study: Study) -> RunDirectory:
         assert folder is not None
@@ -129,10 +130,6 @@ def run(
 
 def _no_table(out: Path | None) -> list[Problem]:
     """What is wrong with a name that is one of a file in a format that is not written."""
-    from syncline.base.errors import command_line, one_of
-    from syncline.results import parquet
-    from syncline.studies import command_tables
-
     if out is None or out.suffix not in command_tables.OTHERS or out.is_dir():
         return []
     files = one_of(f"FILE{suffix}" for suffix in parquet.FORMATS)
@@ -142,8 +139,6 @@ def _no_table(out: Path | None) -> list[Problem]:
 
 def _is_table(out: Path) -> bool:
     """Whether this is a file for a table: by its suffix, unless there is a directory of the name."""
-    from syncline.results import parquet
-
     return out.suffix in parquet.FORMATS and not out.is_dir()
 
 
@@ -181,16 +176,11 @@ def check(
     )
     settings = options.settings(set_, forced, problems, seed=seed)
 
-    from syncline.commands.api import simulate, sources
-    from syncline.results import entries as results
-
     checked = simulate.check(lambda *changes: sources.read_file(experiment, *changes), settings)
     output.write(out, "check", checked.document)
     if json:
         print(results.dumps(checked.document))
         return 0
-
-    from syncline.commands.cli import choices, tables
 
     tables.show(tables.estimates(checked.estimates))
     chosen = [{"name": variant.name, **results.algorithm(variant)} for variant in checked.study.variants]
@@ -203,12 +193,8 @@ def check(
 
 def _print(document: Document, directory: RunDirectory | None, *, json: bool, quiet: bool, verbose: bool) -> None:
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(document))
     else:
-        from syncline.commands.cli import choices, tables
-
         for table in tables.runs(document):
             tables.show(table)
         for line in tables.npus(document):
@@ -240,3 +226,16 @@ def _print(document: Document, directory: RunDirectory | None, *, json: bool, qu
 
 def _command() -> str:
     return shlex.join(["syncline", *sys.argv[1:]])
+
+
+def _trace_format(given: str | None, out: Path | None, problems: list[Problem]) -> str:
+    """The suffix of traces that a flag asks for; what is wrong with it is added to `problems`."""
+    suffix = f".{(given or traces.DEFAULT).removeprefix('.')}"
+    if suffix not in traces.SUFFIXES:
+        names = [name.removeprefix(".") for name in traces.SUFFIXES]
+        message = f"this format of traces is not known{did_you_mean(suffix[1:], names)}"
+        problems += command_line("--trace", given, message, one_of(names)).problems
+    elif given is not None and out is None:
+        message = "traces need a directory to be written to"
+        problems += command_line("--trace", given, message, "--trace FORMAT with --out DIR").problems
+    return suffix

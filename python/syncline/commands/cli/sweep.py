@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from syncline.commands.cli import complete, options
+from syncline.commands.api import sweeping
+from syncline.commands.cli import complete, options, tables
+from syncline.experiment import packaged as studies
+from syncline.results import entries as results
+from syncline.studies.sweeps import remote
+from syncline.studies.sweeps.file import load
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +76,9 @@ def sweep(
     All points are validated before the first simulation. A simulation that fails, or that the engine refuses, is a row
     with its error; the others go on, and the exit status is 1. Rows are in the order of the points.
     """
-    problems = options.common_problems(threads=threads, seed=seed, ray=ray)
+    problems = options.common_problems(threads=threads, seed=seed)
+    if ray is not None and (missing := remote.missing(ray)) is not None:
+        problems += missing.problems
     forced = options.forced(
         chunk=chunk,
         inflight=inflight,
@@ -82,8 +89,6 @@ def sweep(
         padding=padding,
     )
     settings = options.settings(set_, forced, problems, seed=seed, threads=threads)
-
-    from syncline.commands.api import sweeping
 
     finished = sweeping.run(
         lambda overrides: _read(file, overrides),
@@ -101,21 +106,14 @@ def sweep(
 
 
 def _read(file: str, overrides: Sequence[Override]) -> Sweep:
-    from syncline.experiment import packaged as studies
-    from syncline.studies.sweeps.file import load
-
     path, label = studies.find_sweep(file)
     return load(path, label, overrides)
 
 
 def _print(document: Document, found: Table, out: Path | None, *, json: bool, quiet: bool) -> None:
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(document))
     elif found.rows:
-        from syncline.commands.cli import tables
-
         tables.show(*tables.sweep(document, found))
     for failure in document["failed"]:
         text = f"point {failure['point']} ({failure['name']}, {failure['variant']}): {failure['status']}: "

@@ -7,15 +7,15 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from syncline.base import quantities
 from syncline.base.text_units import bandwidth, duration, percent, size, times
 from syncline.commands.api.display import MEASURES
 from syncline.commands.cli import layout
+from syncline.studies.sweeps.column_names import called
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from syncline.engine.estimate import Estimate
     from syncline.studies.figures.values import Shown
     from syncline.studies.sweeps.table import Table as Sweep
@@ -87,7 +87,7 @@ def _classes(entry: dict[str, Any]) -> Table:
     """What the NPUs of each class did, over all iterations."""
     parts = ("compute", "exposed", "bubble", "background_wait", "drain")
     shown = [part for part in parts if any(of[f"{part}_s"] for of in entry["classes"])]
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=f"{entry['name']}: classes of NPUs", title_justify="left")
+    table = layout.table(title=f"{entry['name']}: classes of NPUs")
     table.add_column("class")
     for heading in ("NPUs", "total", *(part.replace("_", " ") for part in shown)):
         table.add_column(heading, justify="right")
@@ -100,7 +100,7 @@ def _classes(entry: dict[str, Any]) -> Table:
 
 def _jobs(entry: dict[str, Any]) -> Table:
     """How much several jobs slow each other down."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, title=f"{entry['name']}: jobs", title_justify="left")
+    table = layout.table(title=f"{entry['name']}: jobs")
     table.add_column("job")
     for heading in ("iteration", "alone", "slow-down"):
         table.add_column(heading, justify="right")
@@ -144,7 +144,7 @@ def _single(document: dict[str, Any], entries: Sequence[dict[str, Any]]) -> Tabl
 
 
 def _of_systems(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table()
     table.add_column("system")
     for heading in headings:
         table.add_column(heading, justify="right")
@@ -204,7 +204,7 @@ def drains(document: dict[str, Any]) -> str | None:
 
 def sweep(document: dict[str, Any], found: Sweep) -> tuple[Table, int]:
     """The rows of a sweep: what varies, and the headline; and how many columns say what varies."""
-    table = Table(title=document["name"], title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=document["name"])
     rows = found.rows[:SHOWN_ROWS]
     labels = [name for name in ("base", "variant") if len({row[name] for row in found.rows}) > 1]
     for label in labels:
@@ -229,10 +229,8 @@ def sweep(document: dict[str, Any], found: Sweep) -> tuple[Table, int]:
 
 def panel(shown: Shown) -> tuple[Table, int]:
     """The numbers of a panel of a figure, beside the published ones; and how many columns say what they are of."""
-    from syncline.studies.figures.values import called
-
     drawn = shown.panel
-    table = Table(title=drawn.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=drawn.title)
     has_series = shown.values[0].series is not None
     has_parts = drawn.spread or len(drawn.parts) > 1
     compared = any(value.published is not None for value in shown.values)
@@ -263,7 +261,7 @@ def costs(document: dict[str, Any]) -> Table | None:
     if not entries:
         return None
     title = "an ACE as synthesised in 28 nm; energy = power x time, an upper bound"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=title)
     table.add_column("system")
     per = "iteration" if any("energy_per_iteration_j" in entry["cost_model"] for entry in entries) else "collective"
     for heading in ("area", "power", f"energy per {per}", f"{per}s/s/mm2"):
@@ -287,7 +285,7 @@ def cost_cells(cost: dict[str, Any]) -> list[str]:
 
 def estimates(rows: Sequence[tuple[str, Estimate]]) -> Table:
     """What running the variants takes."""
-    table = Table(title="valid; running it takes roughly", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title="valid; running it takes roughly")
     table.add_column("system")
     for heading in ("NPUs", "simulated", "steps", "chunks", "messages", "packets", "events", "memory", "time"):
         table.add_column(heading, justify="right")
@@ -301,7 +299,7 @@ def estimates(rows: Sequence[tuple[str, Estimate]]) -> Table:
 
 def pairs(title: str, rows: Sequence[tuple[str, str]]) -> Table:
     """Names and values."""
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, show_header=False)
+    table = layout.table(title=title, show_header=False)
     table.add_column()
     table.add_column(justify="right")
     for row in rows:
@@ -345,7 +343,7 @@ def dimensions(document: dict[str, Any]) -> Table:
         f"{bandwidth(document['payload_bandwidth_bytes_per_s'])} of payload together, "
         f"{duration(document['diameter_s'])} across"
     )
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table = layout.table(title=title)
     for heading in ("dimension", "block", "NPUs", "links", "link", "payload", "latency"):
         table.add_column(heading, justify="left" if heading == "block" else "right")
     for index, dim in enumerate(document["dims"]):

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from syncline import _version
+from syncline.base import inputs, outputs
+from syncline.base.errors import command_line
 from syncline.commands.api.machines import allocated, machine_named
-from syncline.commands.cli import complete, options
+from syncline.commands.cli import complete, fabric_tables, options, tables
+from syncline.fabric import description, files, machines, picture, topologies
+from syncline.fabric.graph import Graph
+from syncline.fabric.topologies import Wired
+from syncline.fabric.topology import NAMES, TopologyError
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.fabric.graph import Graph
@@ -47,9 +54,6 @@ def show(
       syncline topology show --machine "dgx-h100(nodes=16, nics=rail)" --svg cluster.svg
       syncline topology show topology.xml --json
     """
-    from syncline.base.errors import command_line
-    from syncline.fabric.graph import Graph
-
     if (topology is None) == (machine is None):
         message = "no topology is given" if topology is None else "a topology and --machine exclude each other"
         raise command_line("T", topology, message, "a topology string, a file, or --machine M")
@@ -69,12 +73,6 @@ def show(
 
 def _named(text: str) -> Graph | Topology:
     """What a word of the command line stands for: a file if there is one, a path if it looks like one."""
-    from syncline.base import inputs
-    from syncline.base.errors import command_line
-    from syncline.fabric import files, machines, topologies
-    from syncline.fabric.topologies import Wired
-    from syncline.fabric.topology import TopologyError
-
     path = inputs.given(text)
     if path == inputs.STANDARD_INPUT:
         return files.load(path)
@@ -105,16 +103,11 @@ def _is_file(path: Path) -> bool:
 
 def show_graph(graph: Graph, gpus: tuple[int, ...], *, json: bool = False) -> None:
     """Shows a fabric and the GPUs of it that are chosen, as tables or as a document."""
-    from syncline.fabric import description
-    from syncline.results import entries as results
-
     gpu = None if graph.hardware is None else graph.hardware.gpu
     if json:
         known = {} if gpu is None else {"hardware": description.gpu_document(gpu)}
         print(results.dumps({**_version.versions(), **description.document(graph, gpus), **known}))
         return
-    from syncline.commands.cli import fabric_tables, tables
-
     for table in fabric_tables.all_of(graph, gpus):
         tables.show(table)
     if gpu is not None:
@@ -126,9 +119,6 @@ def show_graph(graph: Graph, gpus: tuple[int, ...], *, json: bool = False) -> No
 
 
 def _show_product(topology: Topology, *, json: bool) -> None:
-    from syncline.fabric.topology import NAMES
-    from syncline.results import entries as results
-
     document: dict[str, Any] = {
         **_version.versions(),
         "topology": str(topology),
@@ -153,14 +143,9 @@ def _show_product(topology: Topology, *, json: bool) -> None:
     if json:
         print(results.dumps(document))
         return
-    from syncline.commands.cli import tables
-
     tables.show(tables.dimensions(document))
 
 
 def _draw(fabric: Graph | Topology, gpus: tuple[int, ...] | None, path: Path) -> None:
-    from syncline.base import outputs
-    from syncline.fabric import picture
-
     outputs.write(path, picture.svg(fabric, gpus), outputs.PICTURE, "--svg")
     print(f"picture: {path}", file=sys.stderr)

@@ -9,7 +9,12 @@ from typing import Annotated
 
 import typer
 
+from syncline.base import outputs
+from syncline.commands.api import detection
 from syncline.commands.cli import options, topology
+from syncline.fabric.detected import Places
+from syncline.fabric.detected import detect as detected
+from syncline.results import entries as results
 
 
 def detect(
@@ -37,12 +42,6 @@ def detect(
       syncline topology detect --gpus 0000:07:00.0,0000:0a:00.0 --json
       syncline topology detect -o topology.txt
     """
-    from syncline.base import outputs
-    from syncline.commands.api import detection
-    from syncline.fabric.detected import Places
-    from syncline.fabric.detected import detect as detected
-    from syncline.results import entries as results
-
     file = nccl_file if nccl_file is not None else os.environ.get("NCCL_TOPO_FILE")
     found = detected(gpus, Places(file, nvidia_smi, sys_root))
     if output is not None:

@@ -9,7 +9,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.commands.cli import complete, hybrid_trees, options, topology, trees_options, trees_page
+from syncline.base import outputs, progress_display, text_units
+from syncline.base.errors import command_line
+from syncline.commands.api import exporting, tree_questions
+from syncline.commands.api.tree_comparison import Observed
+from syncline.commands.cli import (
+    complete,
+    hybrid_trees,
+    options,
+    single,
+    tables,
+    topology,
+    trees_compare,
+    trees_options,
+    trees_page,
+    trees_sweep,
+)
+from syncline.fabric import allocation
+from syncline.plans import msccl_write, plan_form
+from syncline.plans.mscclpp import write as mscclpp_write
+from syncline.report.trees import picture
+from syncline.results import entries as results
+from syncline.treegen import choice, hybrid, packing, plan
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
@@ -123,10 +144,6 @@ def trees(
     simulated beside rings and double binary trees, as `syncline collective` does; with --sweep allocations, a table
     says all of this of every allocation of the machine.
     """
-    from syncline.base import progress_display
-    from syncline.commands.api import tree_questions
-    from syncline.commands.api.tree_comparison import Observed
-
     given = trees_options.Given(
         sweep=sweep,
         sizes=sizes,
@@ -160,8 +177,6 @@ def trees(
     )
     read = tree_questions.read(asked)
     if sweep is not None:
-        from syncline.commands.cli import trees_sweep
-
         files = trees_sweep.Files(output, svg, html, resume=resume)
         return trees_sweep.run(read, sizes, files, threads, every=every, json=json)
     observed = Observed(progress_display.shown(), lambda warning: options.warn(warning, quiet=False))
@@ -171,8 +186,6 @@ def trees(
             return _write(_written(read, both, format_, svg), format_, output)
         document = tree_questions.document(read, both, observed)
         return hybrid_trees.show(read.graph, read.gpus, both, document, hybrid_trees.Files(svg, html), json=json)
-    from syncline.report.trees import picture
-
     found = tree_questions.found(read)
     packing = found.chosen.packing
     if svg is not None:
@@ -188,8 +201,6 @@ def trees(
 
 
 def _format_problems(format_: str, output: Path | None, json: bool) -> list[Problem]:
-    from syncline.base.errors import command_line
-
     if format_ not in FORMATS:
         return list(command_line("--format", format_, "this is no known format", ", ".join(FORMATS)).problems)
     if output is not None and format_ == JSON:
@@ -220,9 +231,6 @@ class _Where:
 
     def text(self, graph: Graph, format_: str, size: int) -> str:
         """The trees as a file. Raises [`InputError`] where there are none, or the format cannot hold them."""
-        from syncline.base.errors import command_line
-        from syncline.treegen import choice, hybrid, packing, plan
-
         packed = self.packed
         if not packed.trees and not packed.stages:
             message = "there are no trees: not all GPUs reach each other, or there is only one"
@@ -240,18 +248,11 @@ class _Where:
 
     def written(self, form: dict[str, Any], format_: str) -> str:
         """A plan as a file."""
-        from syncline.plans import plan_form
-
         return plan_form.dumps(form) if format_ == PLAN else self._schedule(form, format_)
 
     def _schedule(self, form: dict[str, Any], format_: str) -> str:
         """The plan in the terms of thread blocks, as `syncline export` has them."""
         import tempfile
-
-        from syncline.commands.api import exporting
-        from syncline.commands.cli import single
-        from syncline.plans import msccl_write, plan_form
-        from syncline.plans.mscclpp import write as mscclpp_write
 
         with tempfile.TemporaryDirectory(prefix="syncline-") as folder:
             path = Path(folder) / "trees.json"
@@ -281,9 +282,6 @@ def _written(read: Read, found: Hybrid, format_: str, svg: Path | None) -> str:
 
 
 def _write(text: str, format_: str, output: Path | None) -> int:
-    from syncline.base import outputs
-    from syncline.commands.api import exporting
-
     if output is None:
         sys.stdout.write(text)
         return 0
@@ -293,15 +291,9 @@ def _write(text: str, format_: str, output: Path | None) -> int:
 
 
 def _print(document: dict[str, Any], *, json: bool) -> None:
-    from syncline.results import entries as results
-
     if json:
         print(results.dumps(document))
         return
-    from syncline.base import text_units
-    from syncline.commands.cli import tables
-    from syncline.fabric import allocation
-
     rate = text_units.bandwidth(document["rate_bytes_per_s"])
     pairs = [
         (
@@ -333,8 +325,6 @@ def _print(document: dict[str, Any], *, json: bool) -> None:
         to_root = f"; to the root{back}" if back else ""
         print(f"  {kind}root {tree['root']}, weight {tree['weight']:.4g}, depth {tree['depth']}: {edges}{to_root}")
     if "comparison" in document:
-        from syncline.commands.cli import trees_compare
-
         trees_compare.show(document)
     for warning in document["warnings"]:
         print(f"warning: {warning}", file=sys.stderr)

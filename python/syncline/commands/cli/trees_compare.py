@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from syncline.base import text_units
+from syncline.commands.cli import layout, tables
 from syncline.fabric.graph import PCIE
 
 if TYPE_CHECKING:
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 
 def show(document: Document) -> None:
     """Prints the comparison, and why something is missing in it."""
-    from syncline.commands.cli import tables
-
     tables.show(_table(document))
     for sentence in reasons(document["comparison"]):
         print(tables.wrapped(sentence))
@@ -24,16 +24,11 @@ def show(document: Document) -> None:
 
 def _table(document: Document) -> Table:
     """The comparison on a terminal."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    from syncline.base import text_units
-
     unit, entries = document["link_unit_bytes_per_s"], document["comparison"]
     fidelity = document["fidelity"]
     size = text_units.size(document["size_bytes"])
     title = f"{document['collective']} of {size}, {fidelity['backend']} backend, {fidelity['endpoint']} endpoint"
-    found = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    found = layout.table(title=title)
     found.add_column("schedule")
     for heading in ("in theory", "", "time", "algbw", "busbw", "of the bound", "over"):
         found.add_column(heading, justify="right")

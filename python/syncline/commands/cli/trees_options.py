@@ -10,6 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from syncline.base import outputs
+from syncline.base.errors import command_line
+from syncline.commands.api import exporting
+from syncline.commands.cli import options
+
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
     from syncline.base.outputs import Kind
@@ -65,11 +70,6 @@ class Given:
 
     def problems(self) -> list[Problem]:
         """What is wrong with their combination."""
-        from syncline.base import outputs
-        from syncline.base.errors import command_line
-        from syncline.commands.api import exporting
-        from syncline.commands.cli import options
-
         found = options.common_problems(threads=self.threads)
         if self.sweep not in (None, ALLOCATIONS):
             found += command_line("--sweep", self.sweep, "this is nothing to sweep over", ALLOCATIONS).problems
@@ -104,9 +104,6 @@ class Given:
 
 def _unwritable(flag: str, path: Path | None, kind: Kind) -> list[Problem]:
     """What can be said of a file before anything is simulated for it."""
-    from syncline.base import outputs
-    from syncline.base.errors import command_line
-
     if path is None:
         return []
     try:

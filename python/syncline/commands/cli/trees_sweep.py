@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from syncline.base import outputs, text_units
 from syncline.commands.api import tree_sweeping
 from syncline.commands.api.tree_comparison import Observed
-from syncline.commands.cli import trees_options
+from syncline.commands.cli import layout, tables, trees_options
+from syncline.report.trees import sweep_figure, sweep_page
+from syncline.results import entries as results
+from syncline.studies.sweeps.run import on_stderr
 from syncline.studies.trees import sweep_table
 
 if TYPE_CHECKING:
@@ -32,8 +36,6 @@ class Files:
 
 def run(read: Read, sizes: str | None, files: Files, threads: int | None, *, every: bool, json: bool) -> int:
     """Finds and prints the rows, and writes what is asked for. Raises [`InputError`]."""
-    from syncline.studies.sweeps.run import on_stderr
-
     finished = tree_sweeping.run(
         tree_sweeping.Wanted.of(read, sizes, every=every),
         tree_sweeping.Output(files.table, files.resume),
@@ -52,9 +54,6 @@ def run(read: Read, sizes: str | None, files: Files, threads: int | None, *, eve
 
 
 def _draw(table: Table, document: dict[str, Any], files: Files) -> None:
-    from syncline.base import outputs
-    from syncline.report.trees import sweep_figure, sweep_page
-
     if files.svg is None and files.html is None:
         return
     drawn = sweep_figure.svg(table)
@@ -67,8 +66,6 @@ def _draw(table: Table, document: dict[str, Any], files: Files) -> None:
 
 def _print(table: Table, document: dict[str, Any], files: Files, *, json: bool) -> None:
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(document))
     elif table.rows:
         _show(table)
@@ -83,8 +80,6 @@ def _print(table: Table, document: dict[str, Any], files: Files, *, json: bool) 
 
 def _show(table: Table) -> None:
     """The rows, and how speed-ups are distributed."""
-    from syncline.commands.cli import tables
-
     tables.show(_rows(table), 1)
     for column, what in (("theoretical_speedup", "in theory"), ("speedup", "simulated")):
         for spread in sweep_table.spreads(table.rows, column):
@@ -96,14 +91,9 @@ def _show(table: Table) -> None:
 
 
 def _rows(table: Table) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table as Printed
-
-    from syncline.base import text_units
-
     about = table.about
     title = f"{about['collective']} of {text_units.size(about['size_bytes'])} on allocations of {about['machine']}"
-    printed = Printed(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    printed = layout.table(title=title)
     printed.add_column("GPUs")
     compared = ["trees, algbw", "rings, algbw", "speed-up"] if table.compared else []
     for heading in ("alike", "trees", "bound", "number", "depth", "rings", "in theory", *compared):

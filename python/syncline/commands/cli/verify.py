@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from syncline.commands.cli import options
+from syncline.commands.api import schedules
+from syncline.commands.cli import options, tables
+from syncline.results import entries as results
 
 if TYPE_CHECKING:
     from syncline.plans.load import Loaded
@@ -49,12 +51,8 @@ def verify(
 
     Exit status: 0 if the schedule is correct, 1 if it is wrong, 2 if the file is not a schedule.
     """
-    from syncline.commands.api import schedules
-
     found = schedules.look(plan, root, buffering or None)
     if json:
-        from syncline.results import entries as results
-
         print(results.dumps(found.document))
     else:
         _print(found.loaded, found.verdict)
@@ -70,8 +68,6 @@ def _print(loaded: Loaded, verdict: Verdict) -> None:
     if omitted := verdict.report["warnings_omitted"]:
         print(f"warning: and {omitted} more warnings", file=sys.stderr)
     if verdict.verified:
-        from syncline.commands.cli import tables
-
         tables.show(tables.pairs(f"{loaded.file}: OK", _rows(verdict.report)))
         return
     wrong = (*verdict.errors, *verdict.flaws)

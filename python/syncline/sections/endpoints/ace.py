@@ -10,6 +10,7 @@ from pydantic import Field
 from syncline.base.quantities import SIZE
 from syncline.base.section import Violation
 from syncline.fabric.fields import Frequency, Rate, Size, SmallCount
+from syncline.sections import hardware_cost
 from syncline.sections.endpoints.base import EndpointSection, Share, Surroundings, Transit, smaller_than_an_element
 from syncline.sections.endpoints.buses import Buses
 from syncline.sections.networks.packet import PacketNetwork
@@ -132,6 +133,4 @@ class AceEndpoint(EndpointSection):
 
     def cost(self) -> Cost:
         """The paper's synthesis (Table IV), scaled."""
-        from syncline.sections import hardware_cost
-
         return hardware_cost.ace(sram_bytes=self.sram, fsms=self.fsms, alus=self.alus)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from syncline.base import text_units
+
 
 def sentence(network: Mapping[str, Any], time_s: float) -> str | None:
     """Says so where the network of a document, in a run of so many seconds, waited for timeouts; nothing elsewhere."""
-    from syncline.base import text_units
-
     count, stalled = network.get("rto_events") or 0, network.get("rto_stalled_s") or 0.0
     if not count:
         return None

@@ -16,7 +16,7 @@ from syncline.core import facts
 from syncline.experiment import packaged as studies
 from syncline.studies.figures import closed_form, values
 from syncline.studies.figures.file import FigureFile, Layers, Panel, Timeline
-from syncline.studies.sweeps import columns, points, table
+from syncline.studies.sweeps import column_names, columns, points, table
 from syncline.studies.sweeps.file import load
 from syncline.studies.sweeps.journal import Entry
 from syncline.studies.sweeps.points import Simulation
@@ -68,7 +68,7 @@ def _of_panel(file: FigureFile, place: int, panel: Panel, tables: Sequence[Table
 def _full(names: Iterable[str], tables: Sequence[Table]) -> Iterator[str]:
     """The columns of these names, with their units."""
     for name in names:
-        written = [name + suffix for suffix in ("", *values.SUFFIXES)]
+        written = [name + suffix for suffix in ("", *column_names.SUFFIXES)]
         yield next((column for column in written for table in tables if column in table.columns), name)
 
 
@@ -90,7 +90,7 @@ def _entry(simulation: Simulation, wanted: Iterable[str]) -> Entry:
     }
     # Which resources and partitions there are, the engine knows.
     for name in wanted:
-        for column in (name, *(name + suffix for suffix in values.SUFFIXES)):
+        for column in (name, *(name + suffix for suffix in column_names.SUFFIXES)):
             if any(column.endswith(measure.name) and column != measure.name for measure in columns.NAMED):
                 measures.setdefault(column, 1.0)
     return Entry("done", None, measures, 1.0, 1)

@@ -20,6 +20,7 @@ from syncline.studies.figures import directions
 from syncline.studies.figures.directions import Better
 from syncline.studies.figures.file import UNITS, Cell, FigureFile, Panel, Published
 from syncline.studies.sweeps import columns
+from syncline.studies.sweeps.column_names import SUFFIXES, called
 from syncline.studies.sweeps.table import Table
 
 Row = Mapping[str, Any]
@@ -28,7 +29,6 @@ LEAST: Final = "least "
 MOST: Final = "most "
 """What stands before the column of a spread's ends, as parts of the panel."""
 
-SUFFIXES: Final = ("_bytes", "_bytes_per_s", "_s", "_hz", "_flops_per_s", "_um2", "_w", "_j")
 READERS: Final[dict[str, Callable[[str], float]]] = {
     "_bytes_per_s": lambda text: quantities.rate(text, zero=True),
     "_bytes": lambda text: quantities.size(text, zero=True),
@@ -50,13 +50,6 @@ PREFIXED: Final[dict[str, tuple[tuple[str, float], ...]]] = {
     "_flops_per_s": (("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("FLOP/s", 1.0)),
 }
 """Units of the columns that end so, the largest first."""
-
-
-def called(column: str) -> str:
-    """What people call a column: its last part, without its unit."""
-    name = column.rpartition(".")[2]
-    suffix = next((s for s in sorted(SUFFIXES, key=len, reverse=True) if name.endswith(s)), "")
-    return name.removesuffix(suffix).replace("_", " ")
 
 
 WORDS: Final = {

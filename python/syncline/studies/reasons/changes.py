@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Final, Literal
 
+from syncline.base import quantities
 from syncline.base.document import Plain
 from syncline.base.quantities import FREQUENCY, RATE, SIZE, TIME
 from syncline.engine import choice
@@ -323,7 +324,5 @@ def _scaled(name: str, suffix: str, unit: Any, factor: int, divisor: int) -> str
 
 
 def _quantity(unit: Any, text: str) -> int:
-    from syncline.base import quantities
-
     read = quantities.rate if unit is RATE else lambda given: quantities.time(given, zero=True)
     return int(read(text.strip()))

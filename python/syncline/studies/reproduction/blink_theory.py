@@ -11,6 +11,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Final
 
+from syncline.fabric import notation
 from syncline.fabric.machines import MACHINES
 from syncline.nccl import mesh
 from syncline.studies.trees import theory
@@ -31,8 +32,6 @@ Computed = tuple[float | list[float], str]
 
 
 def _asked(machine: str, gpus: tuple[int, ...]) -> Question:
-    from syncline.fabric import notation
-
     return question.asked(notation.parse(machine).graph(), gpus)
 
 

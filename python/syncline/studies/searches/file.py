@@ -27,7 +27,7 @@ from syncline.base import document, inputs, quantities
 from syncline.base.document import Mapping, Node, Scalar
 from syncline.base.errors import UNKNOWN_KEY, InputError, Problem, did_you_mean, one_of
 from syncline.base.quantities import QuantityError
-from syncline.experiment import load, merge
+from syncline.experiment import export, load, merge
 from syncline.experiment.load import Variant
 from syncline.experiment.merge import Override
 from syncline.sections import wording
@@ -302,8 +302,6 @@ def _memory(reading: _Reading) -> int | None:
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of search files: that of experiments, with the section `search`."""
-    from syncline.experiment import export
-
     schema = export.json_schema()
     for key in ("variants", "baseline"):
         schema["properties"].pop(key, None)
