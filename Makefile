@@ -58,6 +58,7 @@ test: $(VENV)/.engine $(LIBRARY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 	$(BIN)/pytest --numprocesses 2
 
 # Everything but PyTorch comes from .venv, so that the other Python needs nothing else.

@@ -14,11 +14,11 @@ from typing import Any
 import hypothesis
 import pytest
 
-import syncline
 from support import browser as browsers
 from support import command, fake_core, inputs
 from support.browser import Page
 from support.command import Ended
+from syncline import core
 from syncline.engine import choice
 
 
@@ -52,8 +52,8 @@ def fake_engine(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The engine, replaced by one that takes no time. What `auto` chooses with it is not kept for other tests."""
     fake = fake_core.module()
     monkeypatch.setattr(choice, "_settled", {})
-    monkeypatch.setitem(sys.modules, "syncline._core", fake)
-    monkeypatch.setattr(syncline, "_core", fake, raising=False)
+    monkeypatch.setitem(sys.modules, "syncline.core._core", fake)
+    monkeypatch.setattr(core, "_core", fake, raising=False)
     return fake
 
 

@@ -23,9 +23,8 @@ from syncline.commands import catalogue, cli
 from syncline.commands.api import exporting, trace_exports, trace_imports
 from syncline.core import facts
 from syncline.plans import plan
-from syncline.studies import command_tables
+from syncline.studies import columns, command_tables
 from syncline.studies.searches import table as searches
-from syncline.studies.sweeps import columns
 from syncline.studies.trees import sweep_table
 
 FILE: Final = Path(__file__).with_name("public_surface.txt")

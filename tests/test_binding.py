@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-import syncline
 from support.command import Ended
+from syncline import core
 from syncline.core import binding
 
 COLLECTIVE = ("collective", "all-reduce", "--size", "1MB", "--topology", "Ring(4)")
@@ -54,8 +54,8 @@ def test_an_engine_of_other_sources_is_one_message(
 def test_a_missing_engine_is_one_message(
     syncline_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "syncline._core", None)
-    monkeypatch.delattr(syncline, "_core", raising=False)
+    monkeypatch.setitem(sys.modules, "syncline.core._core", None)
+    monkeypatch.delattr(core, "_core", raising=False)
     ended = syncline_command(*COLLECTIVE, "--json")
     assert (ended.status, ended.out) == (2, "")
     (error,) = json.loads(ended.err)["errors"]
@@ -65,7 +65,7 @@ def test_a_missing_engine_is_one_message(
 
 @pytest.mark.usefixtures("anew")
 def test_the_engine_that_is_tested_is_of_these_sources() -> None:
-    from syncline import _core
+    from syncline.core import _core
 
     binding.require()
     assert _core.sources() == binding.sources()

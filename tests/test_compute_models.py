@@ -73,7 +73,7 @@ def test_an_array_with_little_memory_waits_and_reads_again() -> None:
 
 
 def test_what_is_no_model_is_refused_by_its_field() -> None:
-    from syncline import _core
+    from syncline.core import _core
 
     def refused(**spec: Any) -> Any:
         with pytest.raises(_core.SpecError) as error:

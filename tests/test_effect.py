@@ -468,7 +468,7 @@ def test_what_is_accepted_is_told_to_the_engine_and_what_is_refused_is_named() -
 
 def outcome(experiment: Experiment) -> Any:
     """All that a simulation of all that is said says, but for how it is simulated; nothing if the engine refuses it."""
-    from syncline import _core
+    from syncline.core import _core
 
     try:
         result = _core.run(json.dumps(completing.described(experiment, TEXT)))

@@ -18,7 +18,7 @@ import pytest
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS, study
 from support.registry import BACKENDS, FOLDING, ON_ANY_FABRIC
-from syncline import _core
+from syncline.core import _core
 from syncline.engine import bounds, choice, completing
 from syncline.engine import runs as engine
 from syncline.fabric import topology

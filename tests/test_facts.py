@@ -28,7 +28,7 @@ from syncline.sections import algorithms, collective, workloads
 from syncline.sections.compute import Compute
 from syncline.sections.endpoints import ENDPOINTS, AceEndpoint, IdealEndpoint, StreamsEndpoint, Transit
 from syncline.sections.networks import NETWORKS, PacketNetwork
-from syncline.studies.sweeps import columns
+from syncline.studies import columns
 
 ROOT = Path(__file__).parents[1]
 OF_ETHERNET = {"transport", "queues", "congestion", "completions", "slowdowns", "flows", "watched", "captures"}
@@ -248,4 +248,4 @@ def test_what_needs_no_engine_does_not_load_it(arguments: tuple[str, ...]) -> No
     command = [sys.executable, "-X", "importtime", "-m", "syncline", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "syncline.commands.cli" in ended.stderr
-    assert "syncline._core" not in ended.stderr
+    assert "syncline.core._core" not in ended.stderr

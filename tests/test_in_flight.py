@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 import syncline
 from support.experiments import study
-from syncline import _core, load
+from syncline import core, load
 from syncline.base import quantities
+from syncline.core import _core
 from syncline.engine import completing, demand, in_flight, specification
 from syncline.engine import runs as engine
 from syncline.experiment.load import Variant
@@ -346,7 +347,7 @@ def test_what_another_engine_said_is_not_kept_for_this_one(fake_engine: ModuleTy
     )._study.variants[0]
     before = completing.usual_chunks(variant)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "syncline._core", _core)
-        patch.setattr(syncline, "_core", _core)
+        patch.setitem(sys.modules, "syncline.core._core", _core)
+        patch.setattr(core, "_core", _core)
         assert _core is not fake_engine
         assert completing.usual_chunks(variant) != before

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from syncline.core import facts
-from syncline.studies import command_tables
+from syncline.studies import columns, command_tables
 from syncline.studies.searches import table as searches
-from syncline.studies.sweeps import columns
 from syncline.studies.trees import sweep_table
 
 HEAD = """# Tables and their columns

@@ -5,13 +5,15 @@
     run = syncline.run("ace/resnet50", set={"training.iterations": 4})
     run.systems["ACE"].iteration_time_s
 
-The package describes experiments, runs them on the engine (`syncline._core`) and reports on them. It computes no
+The package describes experiments, runs them on the engine (`syncline.core._core`) and reports on them. It computes no
 physics itself. Importing it is cheap; everything heavy is imported where it is used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+
+from syncline import _version
 
 if TYPE_CHECKING:
     from syncline.base.errors import CancelledError, InputError, Problem, SimulationFailedError
@@ -169,8 +171,6 @@ def __getattr__(name: str) -> Any:
         globals()[name] = found
         return found
     if name == "__version__":
-        from syncline import _version
-
         return _version.version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 SCHEMA_VERSION: Final = 1
@@ -13,16 +14,16 @@ else; what was written before is read all the same.
 
 @cache
 def version() -> str:
-    """The version of the package; of a checkout that is not installed, that of the engine."""
+    """The version of the package; of a checkout that is not installed, what its `Cargo.toml` says."""
+    import tomllib
     from importlib.metadata import PackageNotFoundError  # slow to read
     from importlib.metadata import version as installed
 
     try:
         return installed("syncline")
     except PackageNotFoundError:
-        from syncline import _core
-
-        return _core.version()
+        manifest = Path(__file__).parents[2] / "Cargo.toml"
+        return str(tomllib.loads(manifest.read_text(encoding="utf-8"))["workspace"]["package"]["version"])
 
 
 def versions() -> dict[str, int | str]:

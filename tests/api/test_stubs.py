@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[2] / "python"
 
 
 def test_the_stubs_of_the_engine() -> None:
-    command = [sys.executable, "-m", "mypy.stubtest", "syncline._core", "--concise"]
+    command = [sys.executable, "-m", "mypy.stubtest", "syncline.core._core", "--concise"]
     ended = subprocess.run(
         command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(PACKAGE)}
     )

@@ -24,7 +24,7 @@ from . import elf
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = ROOT / "python" / "syncline"
-ENGINE: Final = "syncline/_core.abi3.so"
+ENGINE: Final = "syncline/core/_core.abi3.so"
 LIBRARY: Final = "syncline/libsyncline_nccl.so"
 MANYLINUX: Final = {"manylinux2014": (2, 17), "manylinux_2_28": (2, 28)}
 """The oldest glibc of tags (PEP 599 and 600)."""

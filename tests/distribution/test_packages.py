@@ -72,7 +72,11 @@ def test_a_wheel(tmp_path: Path) -> None:
     """In one test, since maturin packs one wheel at a time."""
     wheel = packed(tmp_path / "wheel")
     assert wheel.name == f"syncline-{syncline.__version__}-cp311-abi3-linux_{os.uname().machine}.whl"
-    assert {"syncline/py.typed", "syncline/_core.pyi", "syncline/examples/plans/ring4.xml"} <= archives.package_files()
+    assert {
+        "syncline/py.typed",
+        "syncline/core/_core.pyi",
+        "syncline/examples/plans/ring4.xml",
+    } <= archives.package_files()
     assert list(archives.wheel(wheel, [str(ROOT).encode()])) == []
     assert packed(tmp_path / "again").read_bytes() == wheel.read_bytes()
 
@@ -126,7 +130,7 @@ def test_the_sources_can_be_built(source_distribution: Path, tmp_path: Path) -> 
     assert list(archives.metadata(about.read_bytes(), syncline.__version__)) == []
 
 
-@pytest.mark.parametrize("name", ["_core.abi3.so", "libsyncline_nccl.so"])
+@pytest.mark.parametrize("name", ["core/_core.abi3.so", "libsyncline_nccl.so"])
 def test_what_a_library_needs_is_what_the_loader_says(name: str) -> None:
     """The reader of ELF files against readelf, where there is one."""
     path = archives.PACKAGE / name
@@ -142,7 +146,7 @@ def test_what_a_library_needs_is_what_the_loader_says(name: str) -> None:
 
 
 def test_a_library_that_needs_more_than_its_tag_promises_is_found() -> None:
-    data = (archives.PACKAGE / "_core.abi3.so").read_bytes()
+    data = (archives.PACKAGE / "core/_core.abi3.so").read_bytes()
     needs = elf.read(data).glibc
     found = list(archives.library(data, [f"manylinux2014_{os.uname().machine}"]))
     assert any("it needs glibc" in problem for problem in found) == (needs > (2, 17))

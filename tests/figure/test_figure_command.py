@@ -141,7 +141,7 @@ def test_a_closed_form_needs_no_simulation(
     def refuse(spec: str, monitor: object = None) -> None:
         pytest.fail("nothing is simulated for a closed form")
 
-    monkeypatch.setattr("syncline._core.run", refuse)
+    monkeypatch.setattr("syncline.core._core.run", refuse)
     ended = syncline_command("figure", "ace1/fig5", "--out", str(tmp_path), "--json", "-q")
     assert (ended.status, ended.err) == (0, "")
     document = json.loads(ended.out)

@@ -218,8 +218,8 @@ def _run(command: Callable[[list[str]], int], arguments: list[str], out: int, er
 
 def _refuse_long_simulations() -> None:
     """Has the engine refuse what its estimate says takes long, and `auto` do with shorter trials."""
-    from syncline import _core
     from syncline.base.errors import SimulationFailedError
+    from syncline.core import _core
     from syncline.engine import estimate, trials
     from syncline.engine import runs as engine
     from syncline.engine.runs import Prepared, Result

@@ -163,7 +163,7 @@ def test_without_pytorch_the_message_says_so(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_entry_needs_the_standard_library_only() -> None:
-    heavy = "{'pydantic', 'pyarrow', 'numpy', 'yaml', 'typer', 'syncline._core'}"
+    heavy = "{'pydantic', 'pyarrow', 'numpy', 'yaml', 'typer', 'syncline.core._core'}"
     code = f"import sys, syncline.measurements.kernels; sys.exit(bool({heavy} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from syncline import _core
+from syncline.core import _core
 from syncline.engine import completing
 from syncline.experiment import load
 

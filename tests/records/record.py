@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from syncline import _core
+from syncline.core import _core
 
 SEED: Final = 1
 """With the engine's sources this makes the seed of the samples: they change with every change of the engine."""

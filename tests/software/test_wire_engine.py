@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from support.registry import WITHOUT_PACKETS
-from syncline import _core
+from syncline.core import _core
 from syncline.engine import runs as engine
 from syncline.fabric import allocation, notation, topology
 from syncline.nccl import wire

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from syncline import _core
 from syncline.base import document
+from syncline.core import _core
 from syncline.engine import completing
 from syncline.experiment.load import load
 from syncline.models.model import Layer, Model, Operator

@@ -14,8 +14,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from syncline import _core
-from syncline.core import binding
+from syncline.core import _core, binding
 
 
 class SpecError(ValueError):
@@ -206,7 +205,7 @@ class Prepared:
 
     def _module(self) -> Any:
         """This module as tests have changed it."""
-        return sys.modules["syncline._core"]
+        return sys.modules["syncline.core._core"]
 
 
 def verify(request_json: str) -> str:
@@ -447,7 +446,7 @@ def run(spec_json: str, monitor: Monitor | None = None) -> dict[str, Any]:
 
 def attempt(spec_json: str, most_ps: int, most_work: int, monitor: Monitor | None = None) -> str:
     """As the engine's, of what the module's `run` returns."""
-    result = sys.modules["syncline._core"].run(spec_json)
+    result = sys.modules["syncline.core._core"].run(spec_json)
     summary = json.loads(result["summary"])
     late, costly = summary["total_ps"] > most_ps, summary["events"] > most_work
     _, busy = result["tables"]["links"]["busy_ps"]
@@ -467,7 +466,7 @@ def attempt(spec_json: str, most_ps: int, most_work: int, monitor: Monitor | Non
 
 def module() -> ModuleType:
     """The stand-in as a module."""
-    fake = ModuleType("syncline._core")
+    fake = ModuleType("syncline.core._core")
     for name, value in (
         ("run", run),
         ("check", check),

@@ -33,7 +33,7 @@ fn sources() -> PyResult<u32> {
 }
 
 /// Ends any number of simulations.
-#[pyclass(frozen, module = "syncline._core")]
+#[pyclass(frozen, module = "syncline.core._core")]
 struct Cancellation(Arc<syncline_system::Cancellation>);
 
 #[pymethods]
@@ -57,7 +57,7 @@ impl Cancellation {
 }
 
 /// What other threads see of a simulation under way, and how they end it.
-#[pyclass(frozen, module = "syncline._core")]
+#[pyclass(frozen, module = "syncline.core._core")]
 struct Monitor(Arc<syncline_system::Monitor>);
 
 #[pymethods]
@@ -142,7 +142,7 @@ fn attempt(
 }
 
 /// A simulation that has been set up: what `check`, `attempt` and then `run` do, without setting it up again.
-#[pyclass(frozen, module = "syncline._core")]
+#[pyclass(frozen, module = "syncline.core._core")]
 struct Prepared(syncline_system::Prepared);
 
 #[pymethods]

@@ -7,11 +7,14 @@ from typing import Any, Final
 
 from syncline.commands import printed, printed_fabrics
 from syncline.experiment import export
+from syncline.models import export as model_schema
 from syncline.plans import plan_form
 from syncline.results import documents
 from syncline.sections import graph_file
 from syncline.studies import answers
+from syncline.studies.figures import export as figure_schema
 from syncline.studies.searches import file
+from syncline.studies.sweeps import export as sweep_schema
 
 Schema = dict[str, Any]
 
@@ -21,9 +24,7 @@ def _experiment() -> Schema:
 
 
 def _sweep_file() -> Schema:
-    from syncline.studies.sweeps import export
-
-    return export.json_schema()
+    return sweep_schema.json_schema()
 
 
 def _search_file() -> Schema:
@@ -31,9 +32,7 @@ def _search_file() -> Schema:
 
 
 def _figure_file() -> Schema:
-    from syncline.studies.figures import export
-
-    return export.json_schema()
+    return figure_schema.json_schema()
 
 
 def _plan() -> Schema:
@@ -45,9 +44,7 @@ def _graph() -> Schema:
 
 
 def _model() -> Schema:
-    from syncline.models import export
-
-    return export.json_schema()
+    return model_schema.json_schema()
 
 
 FILES: Final[dict[str, Callable[[], Schema]]] = {

@@ -47,7 +47,7 @@ def sources() -> int | None:
 def require() -> None:
     """Raises [`EngineUnusableError`] unless the engine can be used."""
     try:
-        from syncline import _core
+        from syncline.core import _core
     except ImportError as error:
         raise EngineUnusableError(f"it cannot be loaded ({error})") from None
     expected = sources()

@@ -8,7 +8,7 @@ from syncline.base.errors import CancelledError
 from syncline.core import binding
 
 if TYPE_CHECKING:
-    from syncline import _core
+    from syncline.core import _core
 
 
 class Cancellation:
@@ -28,7 +28,7 @@ class Cancellation:
 
     def __init__(self) -> None:
         binding.require()
-        from syncline import _core
+        from syncline.core import _core
 
         self._flag = _core.Cancellation()
 
@@ -54,7 +54,7 @@ class Cancellation:
             raise CancelledError
 
     def _monitor(self) -> _core.Monitor:
-        from syncline import _core
+        from syncline.core import _core
 
         return _core.Monitor(self._flag)
 
@@ -64,7 +64,7 @@ def monitor(cancel: Cancellation | None) -> _core.Monitor:
     if cancel is not None:
         return cancel._monitor()
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     return _core.Monitor()
 

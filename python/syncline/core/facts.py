@@ -166,7 +166,7 @@ class Facts:
 def engine() -> Facts:
     """What the engine says of itself. Raises [`EngineUnusableError`] if there is none."""
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     return read(json.loads(_core.describe()))
 

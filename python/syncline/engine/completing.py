@@ -45,7 +45,7 @@ def usual_chunks(variant: Variant) -> list[tuple[str | None, in_flight.Usual]]:
     specified = incomplete(experiment, variant.astra_text)
     if not any(in_flight.MARK in section for section in demand.sections(specified)):
         return []
-    from syncline import _core
+    from syncline.core import _core
 
     try:
         return _completed(experiment, specified)[1]
@@ -61,7 +61,7 @@ def least_time(variant: Variant) -> float | None:
     specified = incomplete(experiment, variant.astra_text)
     if not in_flight.marked(specified) or experiment.topology.npus > in_flight.MOST_NPUS:
         return None
-    from syncline import _core
+    from syncline.core import _core
 
     try:
         return in_flight.least_time(specified, _core.asked, _Glimpse(_core.attempt, experiment.topology.npus))
@@ -87,7 +87,7 @@ def _chunks(variant: Variant, experiment: Experiment) -> list[str]:
         return []
     if in_flight.left_open(experiment.collective) == in_flight.BOTH and not experiment.is_graph:
         return []
-    from syncline import _core
+    from syncline.core import _core
 
     try:
         specified = described(experiment, variant.astra_text)
@@ -113,7 +113,7 @@ def _completed(
     found: list[tuple[str | None, in_flight.Usual]] = []
     if not usual and not packs and not prices:
         return specified, found
-    from syncline import _core
+    from syncline.core import _core
 
     if packs:
         specified = planned.completed(experiment, specified, _core.asked)
@@ -135,7 +135,7 @@ class _Glimpse:
 
     def __call__(self, request: str, most_work: int) -> in_flight.Tried | None:
         """What a described run takes; nothing if it is costly or cannot be carried out."""
-        from syncline import _core
+        from syncline.core import _core
 
         try:
             seen = Attempt(**json.loads(self.attempt(request, NO_LIMIT, most_work, cancelling.monitor(None))))
@@ -151,7 +151,7 @@ class _Glimpse:
 
 def _time(request: str) -> int:
     """Picoseconds that a described run takes."""
-    from syncline import _core
+    from syncline.core import _core
 
     try:
         return Attempt(**json.loads(_core.attempt(request, NO_LIMIT, NO_LIMIT, cancelling.monitor(None)))).time_ps

@@ -25,7 +25,7 @@ from syncline.engine.runs import PS_PER_S, Prepared, Result
 from syncline.experiment.load import Variant
 
 if TYPE_CHECKING:
-    from syncline import _core
+    from syncline.core import _core
     from syncline.core.cancelling import Cancellation
 
 POLL_S = 0.1

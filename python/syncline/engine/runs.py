@@ -25,7 +25,7 @@ from syncline.strategies import training as divisions
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from syncline import _core
+    from syncline.core import _core
     from syncline.experiment.load import Variant
 
 PS_PER_S: Final = 10**12
@@ -68,7 +68,7 @@ def preview(variant: Variant, *, suggest: bool = False) -> Preview:
     the algorithms that fit in place of one that does not, which takes a look at each.
     """
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     request = _request(variant, suggest=suggest)
     with _explained(variant, request, suggest=suggest):
@@ -78,7 +78,7 @@ def preview(variant: Variant, *, suggest: bool = False) -> Preview:
 def prepare(variant: Variant, *, steady: bool = False) -> tuple[Preview, Prepared]:
     """What simulating a variant will be, and the variant as it has been set up for that. Raises as [`check`]."""
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     request = _request(variant, steady=steady, suggest=True)
     with _explained(variant, request, suggest=True):
@@ -114,7 +114,7 @@ def run(
     ended.
     """
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     request = _request(variant, steady=steady) if prepared is None else prepared.request
     monitor = cancelling.monitor(variant.cancel) if monitor is None else monitor
@@ -156,7 +156,7 @@ def _leaves_open(variant: Variant, summary: Mapping[str, Any]) -> bool:
 
 def _further(variant: Variant, monitor: _core.Monitor) -> dict[str, Any] | None:
     """What one more iteration costs, by a longer run; nothing if that fails, which what was asked for has not."""
-    from syncline import _core
+    from syncline.core import _core
 
     experiment = variant.experiment
     longer = {
@@ -175,7 +175,7 @@ def _further(variant: Variant, monitor: _core.Monitor) -> dict[str, Any] | None:
 
 def _jobs(variant: Variant, summary: dict[str, Any], monitor: _core.Monitor) -> list[dict[str, Any]]:
     """How long each of several jobs takes, beside the others and alone: the iterations of its main streams."""
-    from syncline import _core
+    from syncline.core import _core
 
     workload = variant.experiment.workload
     assert isinstance(workload, JobsWorkload)
@@ -203,7 +203,7 @@ def export(variant: Variant, *, instances: int | None = None) -> dict[str, Any]:
     many times side by side. Raises [`InputError`] if the engine refuses it, or cannot write it like that.
     """
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     request = _request(variant)
     with _explained(variant, request):
@@ -217,7 +217,7 @@ def listing(variant: Variant) -> dict[str, Any]:
     (`Listing` in `listing.rs`). Raises [`InputError`] if the engine refuses it.
     """
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     request = _request(variant)
     with _explained(variant, request):
@@ -231,7 +231,7 @@ def attempt(
 ) -> Attempt:
     """Runs a variant until it takes more simulated time, or more work, than it may. Raises as [`run`]."""
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     request = _request(variant) if prepared is None else prepared.request
     monitor = cancelling.monitor(variant.cancel)
@@ -246,7 +246,7 @@ def _explained(variant: Variant, request: str, *, suggest: bool = False) -> Iter
     """Raises what the engine raises, in words of the file; with `suggest`, with the algorithms that fit in place of one
     that does not.
     """
-    from syncline import _core
+    from syncline.core import _core
 
     try:
         yield
@@ -298,7 +298,7 @@ def _problems(variant: Variant, error: ValueError, *, suggest: bool = False) -> 
 
 def _that_fit(variant: Variant, path: tuple[str, ...]) -> list[str]:
     """The algorithms that the engine takes in the place of the one at `path`, and can look at without much memory."""
-    from syncline import _core
+    from syncline.core import _core
 
     def is_taken(algorithm: str) -> bool:
         collective = variant.experiment.collective
@@ -354,7 +354,7 @@ def trees(variant: Variant) -> list[planned.Shown]:
     in_flight.marked(specified)
     if not planned.is_wanted(specified):
         return []
-    from syncline import _core
+    from syncline.core import _core
 
     return list(planned.shown(experiment, specified, _core.asked))
 
@@ -378,7 +378,7 @@ def largest_sliced(variant: Variant) -> int:
     in_flight.marked(specified)
     if not planned.is_wanted(specified):
         return 0
-    from syncline import _core
+    from syncline.core import _core
 
     with _explained(variant, description.text(specified)):
         try:

@@ -124,7 +124,7 @@ def _key(operator: Operator, element_bytes: int, linear_bytes: int | None, count
 
 def _asked(operators: list[Operator], element_bytes: int, linear_bytes: int | None, counted: Counted) -> list[Demand]:
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     asked = [{"kind": operator.kind, "sizes": dict(operator.sizes)} for operator in operators]
     request = {"operators": asked, "element_bytes": element_bytes, "linear_bytes": linear_bytes, "counted": counted}

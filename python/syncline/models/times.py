@@ -31,7 +31,7 @@ def of(compute: Mapping[str, Any], kernels: Sequence[Kernel]) -> list[Taken]:
     Raises `_core.SpecError` if it describes none.
     """
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     request = {"compute": dict(compute), "kernels": [kernel.described() for kernel in kernels]}
     return [Taken(**answer) for answer in json.loads(_core.times(json.dumps(request)))]

@@ -51,7 +51,7 @@ class Verdict:
 def verify(loaded: Loaded, root: int | None, buffering: Buffering) -> Verdict:
     """Verifies a plan. Raises [`InputError`] if it is none, or one that cannot be verified."""
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     if loaded.one_sided is not None:
         buffering = ONE_SIDED

@@ -16,7 +16,7 @@ from syncline.report.escape import chart_text, short
 from syncline.report.markup import Cell, Charts, Column, chart, hint, note, section, table
 from syncline.report.page import Around, whole
 from syncline.results.units import MISSING, Scale, number, percent, rate_scale, significant, time, time_scale
-from syncline.studies.sweeps import columns as declared
+from syncline.studies import columns as declared
 
 Row = Mapping[str, Any]
 

@@ -18,8 +18,8 @@ from syncline.base import atomic, json_reading
 from syncline.core import facts
 from syncline.results import entries as results
 from syncline.results import parquet
-from syncline.studies.sweeps import columns
-from syncline.studies.sweeps.columns import COUNT, INDEX, PER_SECOND, SECONDS, SHARE, TRUTH
+from syncline.studies import columns
+from syncline.studies.columns import COUNT, INDEX, PER_SECOND, SECONDS, SHARE, TRUTH
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -266,7 +266,7 @@ def _cheapest(network: _Network, costs: list[float], levels: list[int]) -> list[
 
 def _ask(network: _Network, task: dict[str, Any]) -> Any:
     """What the engine says of a network without switches."""
-    from syncline import _core
+    from syncline.core import _core
 
     binding.require()
     request: dict[str, Any] = {

@@ -192,7 +192,7 @@ def ask(question: Question, task: dict[str, Any], *, backward: bool = False) -> 
 
 def ask_network(nodes: int, terminals: int, arcs: Sequence[tuple[int, int, int]], task: dict[str, Any]) -> Any:
     """The engine's answer about a network, whose first nodes are GPUs."""
-    from syncline import _core
+    from syncline.core import _core
 
     binding.require()
     request = {"nodes": nodes, "terminals": terminals, "arcs": arcs, "task": task}

@@ -250,8 +250,6 @@ def _number(text: Any) -> Any:
 
 def _tree(asked: Single) -> tuple[Mapping, dict[tuple[str, str], str]]:
     """The experiment that the flags describe, and where the values come from that they left open, by path."""
-    from syncline.base.document import Sequence
-
     filled_in: dict[tuple[str, str], str] = {}
 
     def place(name: str) -> Origin:
@@ -292,7 +290,7 @@ def _tree(asked: Single) -> tuple[Mapping, dict[tuple[str, str], str]]:
             "workload": section("kind", workload),
             "collective": section("algorithm", cut),
             "endpoint": section("endpoint", {k: flag("endpoint", v) for k, v in endpoint.items()}),
-            "output": section("", {"trace_npus": Sequence([], place(""))}),
+            "output": section("", {"trace_npus": document.Sequence([], place(""))}),
         },
     )
     if asked.topology_file is not None:

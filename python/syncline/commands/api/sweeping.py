@@ -21,6 +21,7 @@ from syncline.experiment import packaged as studies
 from syncline.results import entries as results
 from syncline.results.entries import Document
 from syncline.studies.sweeps import file, journal, points, table
+from syncline.studies.sweeps import run as sweep_run
 from syncline.studies.sweeps import run as sweeps
 from syncline.studies.sweeps.progress import Checked
 from syncline.studies.sweeps.table import COST
@@ -127,9 +128,7 @@ def run(
 
 
 def _is_sweep(path: Path) -> bool:
-    from syncline.studies.sweeps import run
-
-    return run.is_sweep(path)
+    return sweep_run.is_sweep(path)
 
 
 def _document(

@@ -31,6 +31,7 @@ from syncline.results import entries as results
 from syncline.sections import endpoints, networks
 from syncline.sections.packed import PACKED
 from syncline.studies.trees import theory
+from syncline.treegen import choice as tree_choice
 from syncline.treegen import hybrid, packing, plan
 
 if TYPE_CHECKING:
@@ -186,12 +187,10 @@ class Goals:
 
     def wish(self, size: int, case: Case | None, graph: Graph, asked: Question) -> Goal:
         """What trees are chosen for; those of a case that is simulated by what its endpoint takes for a slice."""
-        from syncline.treegen import choice
-
         overhead_s = self.overhead_s
         if overhead_s is None:
-            overhead_s = choice.OVERHEAD_S if case is None else slice_overhead_s(case.endpoint, graph, asked)
-        return choice.Goal(self.objective, size, self.threshold, overhead_s)
+            overhead_s = tree_choice.OVERHEAD_S if case is None else slice_overhead_s(case.endpoint, graph, asked)
+        return tree_choice.Goal(self.objective, size, self.threshold, overhead_s)
 
     def settings(self, asked: Question) -> list[str]:
         """The same for `--algorithm packed-trees`, which gives up nothing of the rate. Links are those of the question,
@@ -411,9 +410,7 @@ def _used(variant: Variant, result: Result) -> list[str]:
 
 def _plan(case: Case, graph: Graph, asked: Question, packing: Packing, wish: Goal) -> str:
     """The plan of trees that were chosen in another way than `--algorithm packed-trees` does."""
-    from syncline.treegen import choice
-
     if not packing.trees and not packing.stages:
         raise command_line("--gpus", case.gpus, "the links that trees use do not connect these GPUs")
-    slices = choice.slices(packing, packing.trees, wish.size, wish.overhead_s)
+    slices = tree_choice.slices(packing, packing.trees, wish.size, wish.overhead_s)
     return plan_form.dumps(plan.form(graph, asked, packing, slices, PACKED))

@@ -100,7 +100,7 @@ class Wanted:
 
     def keys(self, found: Sequence[Allocation]) -> list[str]:
         """Names for what decides each row: what else a journal has, says nothing about it."""
-        from syncline import _core
+        from syncline.core import _core
 
         binding.require()
         graph, case, wished = self.read.graph, self.read.case, self.read.goals

@@ -11,7 +11,7 @@ from syncline.base import quantities
 from syncline.base.text_units import bandwidth, duration, percent, size, times
 from syncline.commands.api.display import MEASURES
 from syncline.commands.cli import layout
-from syncline.studies.sweeps.column_names import called
+from syncline.studies.column_names import called
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -10,10 +10,10 @@ from syncline.report.escape import html_text
 from syncline.report.figures.draw import PUBLISHED
 from syncline.report.markup import Column, hint, reproduce, section, table
 from syncline.report.page import Around, whole
+from syncline.studies.column_names import called
 from syncline.studies.figures.file import Figure
 from syncline.studies.figures.timeline import Track
 from syncline.studies.figures.values import Shown, Value
-from syncline.studies.sweeps.column_names import called
 
 TITLES = (("drawing", "Figure"), ("numbers", "Numbers"), ("facts", "What it rests on"))
 PX_PER_PT = 4 / 3

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection
 from typing import Final, Literal
 
-from syncline.studies.sweeps import columns
+from syncline.studies import columns
 
 Better = Literal["less", "more"]
 

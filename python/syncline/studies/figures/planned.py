@@ -14,9 +14,10 @@ from typing import Any, Final
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.core import facts
 from syncline.experiment import packaged as studies
+from syncline.studies import column_names, columns
 from syncline.studies.figures import closed_form, values
 from syncline.studies.figures.file import FigureFile, Layers, Panel, Timeline
-from syncline.studies.sweeps import column_names, columns, points, table
+from syncline.studies.sweeps import points, table
 from syncline.studies.sweeps.file import load
 from syncline.studies.sweeps.journal import Entry
 from syncline.studies.sweeps.points import Simulation

@@ -13,6 +13,7 @@ from syncline.base import document, inputs, said
 from syncline.base.document import Mapping, Node
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of
 from syncline.sections.experiment import NAME_ACCEPTED
+from syncline.studies import columns
 from syncline.studies.figures import planned
 from syncline.studies.figures.file import (
     KINDS,
@@ -28,7 +29,6 @@ from syncline.studies.figures.file import (
     Timeline,
     node_at,
 )
-from syncline.studies.sweeps import columns
 
 
 def load(path: Path, label: str) -> FigureFile:

@@ -16,11 +16,11 @@ from syncline.base import quantities
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of, shown
 from syncline.engine.runs import PS_PER_S
 from syncline.results import units
+from syncline.studies import columns
+from syncline.studies.column_names import SUFFIXES, called
 from syncline.studies.figures import directions
 from syncline.studies.figures.directions import Better
 from syncline.studies.figures.file import UNITS, Cell, FigureFile, Panel, Published
-from syncline.studies.sweeps import columns
-from syncline.studies.sweeps.column_names import SUFFIXES, called
 from syncline.studies.sweeps.table import Table
 
 Row = Mapping[str, Any]

@@ -78,7 +78,7 @@ class Kept:
             shutil.rmtree(staged, ignore_errors=True)
 
     def _place(self, key: str) -> Path:
-        from syncline import _core
+        from syncline.core import _core
 
         text = f"{_version.version()} {_core.sources()} {key}"
         return self.folder / hashlib.sha256(text.encode()).hexdigest()[:40]

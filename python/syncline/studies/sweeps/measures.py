@@ -17,8 +17,8 @@ from syncline.experiment.load import Study, Variant
 from syncline.results import entries as results
 from syncline.sections.experiment import Experiment
 from syncline.sections.workloads import DividedWorkload
-from syncline.studies.sweeps import columns
-from syncline.studies.sweeps.columns import Measure
+from syncline.studies import columns
+from syncline.studies.columns import Measure
 from syncline.studies.sweeps.journal import Entry
 
 LOSSES: Final = ("drops", "retransmissions", "rto_events")

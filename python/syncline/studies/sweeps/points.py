@@ -195,7 +195,7 @@ def key_of(variant: Variant, seeds: int = 1) -> str:
     seed, or seeds, where something is random.
     """
     binding.require()
-    from syncline import _core
+    from syncline.core import _core
 
     experiment = variant.experiment
     described = experiment.model_dump(mode="json", exclude=UNSAID)

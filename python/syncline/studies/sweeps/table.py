@@ -28,7 +28,7 @@ from syncline.sections import experiment
 from syncline.sections.networks.ethernet import QUEUE_ACCEPTED
 from syncline.sections.networks.packet import BUFFER_ACCEPTED
 from syncline.sections.wording import accepted_text
-from syncline.studies.sweeps import columns
+from syncline.studies import columns
 from syncline.studies.sweeps.file import as_text
 from syncline.studies.sweeps.journal import Entry
 from syncline.studies.sweeps.points import Simulation
