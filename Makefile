@@ -9,7 +9,6 @@
 # make bench          speed of the engine
 # make docs           builds the site of the documentation: site/index.html, which can be read offline
 # make docs-check     runs every command of every page, slow ones included, and compares what it prints
-# make reference      writes the generated pages of docs/: commands, keys, documents, tables
 # make picture        draws the results of the demo for README and the site: docs/assets/demo.svg
 # make validation     fits the software model to measured tables, simulates runs of ns-3 and
 #                     iterations of GPT training (15 minutes), writes docs/validation.md
@@ -40,7 +39,7 @@ TARGETS ?=
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch test-sanitize library wheels fuzz bench docs docs-check reference picture validation \
+.PHONY: demo test test-torch test-sanitize library wheels fuzz bench docs docs-check picture validation \
   reproduction records tools
 .DELETE_ON_ERROR:
 
@@ -100,15 +99,12 @@ $(WHEELS)/.packages: requirements-wheels.txt | tools
 bench: $(VENV)/.engine
 	cargo bench --workspace
 
-docs: $(VENV)/.packages
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+docs: $(VENV)/.engine
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python:. $(BIN)/mkdocs build --strict
 	@echo "The documentation is $(CURDIR)/site/index.html: open it in a browser."
 
 docs-check: $(VENV)/.engine
 	$(BIN)/python -m tests.documents
-
-reference: $(VENV)/.engine
-	PYTHONPATH=python $(BIN)/python -m lab.reference docs
 
 picture: $(VENV)/.engine
 	PYTHONPATH=python $(BIN)/python -m website.picture > docs/assets/demo.svg

@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-GENERATED = "This page is generated (`make reference`); a test holds it equal to the code."
+GENERATED = "This page is made of what the code declares."
 
 
 def cell(text: str) -> str:

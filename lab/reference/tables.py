@@ -1,4 +1,4 @@
-"""The page of all tables (`docs/tables.md`), which `make reference` writes.
+"""The page of all tables.
 
 Everything in it is what the tables declare, which is also what Parquet files say of themselves.
 """
@@ -14,7 +14,7 @@ from syncline.studies.trees import sweep_table
 
 HEAD = """# Tables and their columns
 
-This page is generated (`make reference`) from what the tables declare; a test holds it equal to that. Parquet files
+This page is made of what the tables declare. Parquet files
 say the same of themselves: every column has its `unit` and `meaning` as metadata.
 
 ```python

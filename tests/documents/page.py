@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
-GENERATED: Final = ("tables.md", "reference", "reproduction.md", "validation.md")
+GENERATED: Final = ("reference", "reproduction.md", "validation.md")
 """Pages and folders of docs/ that a program writes; they show no commands of their own."""
 _FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>```+)(?P<info>.*)$")
 _TITLE = re.compile(r'title="([^"]*)"')

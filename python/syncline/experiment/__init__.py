@@ -1,5 +1,6 @@
-"""The experiment file: its fields, defaults and rules.
+"""Experiment files: what their sections mean together, and what is wrong with them.
 
-`experiment` has the fields and every default, `rules` what fields mean together, `merge` how variants and
-`--set` change a file, `explain` how a violation is said, and `load` puts them together.
+`load` reads a file with its variants, `merge` says how variants and `--set` change it, `rules` what fields mean
+together, `effect` which of them act where, `explain` what is wrong with a value, at its place in the file, and
+`packaged` has the studies that come with the package.
 """
