@@ -1,4 +1,4 @@
-"""Pages of the documentation that are made of what the code declares when the site is built (`website/reference.py`)."""
+"""Pages of the documentation that are made of what the code declares, when the site is built (`website/reference`)."""
 
 from __future__ import annotations
 

@@ -14,9 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-import numpy.typing as npt
-
 from syncline.base import progress_display
 from syncline.base.errors import SimulationFailedError
 from syncline.commands.api import single
@@ -28,6 +25,9 @@ from syncline.runtime.library import Chosen, RuntimeFailure
 from syncline.runtime.measured import Measurement
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from syncline.experiment.load import Variant
 
 SIMULATED: Final = {
@@ -54,6 +54,8 @@ class Constants:
 
     def vector(self) -> npt.NDArray[np.float64]:
         """The same as a vector."""
+        import numpy as np
+
         return np.array([self.message_s, self.byte_s, self.reduced_byte_s])
 
 
@@ -94,6 +96,8 @@ class Case:
 
 def times(cases: Sequence[Case], ranks: int, constants: Constants) -> npt.NDArray[np.float64]:
     """Seconds of collectives of sizes, as the simulator has them."""
+    import numpy as np
+
     variants = [replace(_variant(case, ranks, constants), name=str(number)) for number, case in enumerate(cases)]
     outcomes = runner.run_all(variants, watch=progress_display.shown())
     outcomes.raise_if_refused()
@@ -132,6 +136,8 @@ def _case(measurement: Measurement) -> Case:
 
 def fitted(measurements: Sequence[Measurement], ranks: int) -> Constants:
     """The constants with which the simulation is nearest to measurements, by squares of relative errors."""
+    import numpy as np
+
     cases = [_case(measurement) for measurement in measurements]
     target = np.array([measurement.time_s for measurement in measurements])
     constants = Constants(message_s=target.min() / 2, byte_s=1e-10, reduced_byte_s=1e-10)
@@ -151,6 +157,8 @@ def fitted(measurements: Sequence[Measurement], ranks: int) -> Constants:
 
 def _nonnegative(matrix: npt.NDArray[np.float64], target: npt.NDArray[np.float64]) -> list[float]:
     """Least squares with no variable below 0: the best of all choices of variables that are not 0."""
+    import numpy as np
+
     best, least = np.zeros(matrix.shape[1]), float("inf")
     for number in range(1, matrix.shape[1] + 1):
         for chosen in itertools.combinations(range(matrix.shape[1]), number):

@@ -6,12 +6,12 @@ import sys
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Final
-
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from typing import TYPE_CHECKING, Final
 
 from syncline.base.progress import Standing, Watch
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 LINE_EVERY_S: Final = 2.0
 
@@ -62,6 +62,9 @@ class SweepProgress:
         self._quiet = quiet
         self._bar: Progress | None = None
         if not quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
             columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
             self._bar = Progress(*columns, console=Console(stderr=True), transient=True)
             self._task = self._bar.add_task("", total=self._total, completed=already)
