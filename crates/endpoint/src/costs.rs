@@ -29,9 +29,9 @@
 
 use crate::api::{EpOut, Report};
 use crate::kernel::Kernel;
+use crate::link_delays::LinkDelays;
 use crate::loggp::LogGp;
 use crate::servers::RateServer;
-use crate::streams::LinkDelays;
 use crate::work_done::WorkDone;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Ps, Rate, Schedule};

@@ -23,6 +23,7 @@ mod forwarding;
 pub mod in_switch;
 pub mod kernel;
 pub mod layout;
+pub mod link_delays;
 pub mod loggp;
 pub mod message;
 pub mod rooms;

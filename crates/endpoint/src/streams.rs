@@ -50,17 +50,11 @@
 
 use crate::api::Report;
 use crate::costs::StepCost;
+use crate::link_delays::LinkDelays;
 use crate::servers::RateServer;
 use crate::work_done::WorkDone;
-use std::collections::BTreeMap;
 use syncline_collective::Op;
-use syncline_core::random::RandomStream;
-use syncline_core::{Bytes, PortId, Ps, Rate, Schedule};
-
-/// What tells the random numbers of delays from those of others: "stream" in ASCII.
-const ENTITY: u64 = 0x73_74_72_65_61_6d;
-/// Delays are given in thousandths of a chunk's time.
-pub const PER_CHUNK: u32 = 1000;
+use syncline_core::{Bytes, Ps, Rate, Schedule};
 
 /// What commands of a stream cost.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +84,7 @@ pub struct Streams {
 impl Streams {
     /// The streams of `npus` NPUs.
     pub fn new(config: StreamConfig, npus: u32) -> Streams {
-        let delays = config.delayed.map(|(most, seed)| LinkDelays { most, seed, copying: BTreeMap::new() });
+        let delays = config.delayed.map(|(most, seed)| LinkDelays::new(most, seed));
         Streams { config, sms: RateServer::new("sm", config.reduce_rate, npus), delays }
     }
 }
@@ -127,68 +121,12 @@ impl StepCost for Streams {
     }
 }
 
-/// Which stream of an NPU it is: the room, the chunk and the thread of its program.
-pub type Stream = (u16, u32, u16);
-
-/// A copy that is about to begin.
-#[derive(Clone, Copy, Debug)]
-pub struct Copy {
-    /// The NPU.
-    pub npu: u32,
-    /// The port that it leaves by.
-    pub port: PortId,
-    /// Its stream.
-    pub stream: Stream,
-    /// The step of that.
-    pub pc: u32,
-    /// The time of its bytes on the link.
-    pub time: Ps,
-}
-
-/// How long chunks are held up that find another stream at a copy over their link.
-#[derive(Clone, Debug)]
-pub struct LinkDelays {
-    /// At most, in thousandths of a chunk's time.
-    most: u32,
-    seed: u64,
-    /// By NPU and port, the copies that have begun and not left.
-    copying: BTreeMap<(u32, PortId), u32>,
-}
-
-impl LinkDelays {
-    /// How long a copy is held up. A function of which copy it is and of whether it finds another one, so that it depends on
-    /// no order of simultaneous events of different NPUs.
-    pub fn delay(&self, copy: Copy) -> Ps {
-        if !self.copying.contains_key(&(copy.npu, copy.port)) {
-            return Ps::ZERO;
-        }
-        let (room, seq, thread) = copy.stream;
-        let entity = [ENTITY, copy.npu.into(), room.into(), seq.into(), thread.into()];
-        let most = u128::from(copy.time.0) * u128::from(self.most) / u128::from(PER_CHUNK);
-        let most = u64::try_from(most).unwrap_or(u64::MAX);
-        Ps(RandomStream::new(self.seed, &entity).below(copy.pc.into(), most.saturating_add(1)))
-    }
-
-    /// A copy begins.
-    pub fn begins(&mut self, npu: u32, port: PortId) {
-        *self.copying.entry((npu, port)).or_default() += 1;
-    }
-
-    /// A copy has left.
-    pub fn ends(&mut self, npu: u32, port: PortId) {
-        let Some(copies) = self.copying.get_mut(&(npu, port)) else { return };
-        *copies -= 1;
-        if *copies == 0 {
-            self.copying.remove(&(npu, port));
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::api::ChunkId;
-    use syncline_core::Key;
+    use crate::link_delays::Copy;
+    use syncline_core::{Key, PortId};
 
     /// Ends of work in the order in which it was begun.
     #[derive(Default)]

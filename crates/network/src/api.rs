@@ -30,7 +30,7 @@
 //! * A backend is a state machine: it acts only inside these calls, puts its timers into the
 //!   [`Schedule`] it is handed, and appends what it has to say to `out`.
 
-use crate::recorded::Noted;
+use crate::noted::Noted;
 use crate::usage::LinkUsage;
 use syncline_core::table::Table;
 use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Schedule, Wait, Wire, id_type};

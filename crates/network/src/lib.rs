@@ -15,9 +15,11 @@
 pub mod analytical;
 pub mod api;
 mod arrivals;
+pub mod busy;
 pub mod ethernet;
 pub mod flow;
 mod messages;
+pub mod noted;
 pub mod packet;
 mod receipts;
 pub mod recorded;
@@ -31,7 +33,8 @@ pub use api::{
 };
 pub use ethernet::{Ethernet, EthernetConfig};
 pub use flow::Flow;
+pub use noted::Noted;
 pub use packet::{DeadlockRule, Packet, PacketConfig, PacketError};
-pub use recorded::{MessageLog, Noted, Recorded};
+pub use recorded::{MessageLog, Recorded};
 pub use spans::{Span, Spans};
 pub use usage::LinkUsage;

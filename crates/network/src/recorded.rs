@@ -3,31 +3,13 @@
 //! It does nothing else: what is under it hears and says the same as without it, at the same times.
 
 use crate::api::{Connection, Message, MsgId, NetOut, Network, Room, TrafficClass};
+use crate::noted::Noted;
 use crate::usage::LinkUsage;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use syncline_core::table::Table;
 use syncline_core::{Books, Bytes, NodeId, PortId, Ps, Schedule, Wait, Wire};
 use syncline_topology::Fabric;
-
-/// A message that was noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Noted {
-    /// The node that sent it.
-    pub src: NodeId,
-    /// The port that it left by; none of what a node sends to itself.
-    pub left_by: Option<PortId>,
-    /// The node that it went to.
-    pub dst: NodeId,
-    /// The port that it came in by, where it has arrived.
-    pub came_by: Option<PortId>,
-    /// Its length.
-    pub len: Bytes,
-    /// When the network got its first byte.
-    pub sent: Ps,
-    /// When its last byte arrived, if it did.
-    pub arrived: Option<Ps>,
-}
 
 /// The messages that nodes sent or received, in the order in which they were sent, up to a limit.
 #[derive(Debug)]

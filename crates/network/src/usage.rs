@@ -1,6 +1,6 @@
 //! What the links of a fabric carried, collected alike by every backend.
 
-use crate::ethernet::link::Busy;
+use crate::busy::Busy;
 use crate::spans::{Span, Spans};
 use syncline_core::{Bytes, NodeId, PortId, Ps, Resolution, Windows};
 use syncline_topology::{Fabric, all_links};

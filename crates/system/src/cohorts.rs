@@ -12,11 +12,12 @@ pub use precedence::{Members, Precedence};
 pub use signature::{Group, Signed, sign};
 
 use crate::admission::{Admission, CollectiveId};
-use crate::driver::{CollectiveConfig, CollectiveTimes, Turns};
+use crate::collective_config::CollectiveConfig;
 use crate::executor::Executor;
 use crate::graphs::Call;
 use crate::job::Demand;
 use crate::place::{FirstPlan, first_plan};
+use crate::turns::Turns;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use syncline_core::{Bytes, NodeId, Ps, id_type};
@@ -60,6 +61,19 @@ pub struct CohortPart {
 struct Known {
     class: ClassId,
     call: Call,
+}
+
+/// When a collective was issued, started and completed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollectiveTimes {
+    /// First issue by any NPU.
+    pub issued: Option<Ps>,
+    /// First chunk started on any NPU.
+    pub started: Option<Ps>,
+    /// Completion on the last NPU.
+    pub completed: Option<Ps>,
+    /// NPUs on which it is complete.
+    pub(crate) complete_on: u32,
 }
 
 /// A cohort during a run.

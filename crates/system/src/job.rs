@@ -3,8 +3,8 @@
 mod graphs;
 mod several;
 
+use crate::collective_config::CollectiveConfig;
 use crate::compute::npu;
-use crate::driver::CollectiveConfig;
 use crate::errors::RunError;
 use crate::spec::{BucketSpec, ChunkingSpec, CollectiveSpec, JobSpec, Spec, StrategySpec, WorkloadSpec, parallel};
 use graphs::graphs;

@@ -1,6 +1,6 @@
 //! What counters of fixed width can hold: refused before a run starts, where they could overflow.
 
-use crate::driver::CollectiveConfig;
+use crate::collective_config::CollectiveConfig;
 use crate::endpoints::Contention;
 use crate::errors::RunError;
 use crate::job::Demand;
@@ -8,6 +8,7 @@ use crate::machine::Machine;
 use crate::pieces::Chunking;
 use crate::place::Placement;
 use crate::spec::Spec;
+use crate::too_many::too_many;
 use syncline_collective::{Algorithm, LineRank, PhaseId, Plan, Program};
 use syncline_core::{Bytes, NodeId, Ps, Rate, Refusal};
 use syncline_endpoint::Wires;
@@ -16,13 +17,6 @@ use syncline_topology::{Block, Dimension, Fabric, all_links};
 
 // A plan has no more phases than a message can name.
 const _: () = assert!(syncline_collective::plan::MAX_PHASES <= MAX_PHASES);
-
-fn too_many(field: &str, count: u64, what: &str, most: u64) -> RunError {
-    Refusal::of(field, format!("{count} {what}")).accepting(format!("up to {most}")).within("collectives").into()
-}
-
-/// Plans that chunks can name.
-const MAX_PLANS: usize = 1 << u8::BITS;
 
 /// Refuses programs with more threads or steps than messages can name.
 ///
@@ -49,17 +43,6 @@ pub fn check_programs(spec: &Spec, placement: &Placement) -> Result<(), RunError
         }
     }
     Ok(())
-}
-
-/// Refuses more plans than chunks can name.
-///
-/// # Errors
-/// [`RunError::Spec`] with the number and the most.
-pub fn check_plans(plans: usize) -> Result<(), RunError> {
-    match plans {
-        ..=MAX_PLANS => Ok(()),
-        _ => Err(too_many("algorithm", plans as u64, "orders of dimensions of all kinds", MAX_PLANS as u64)),
-    }
 }
 
 /// Refuses runs with more chunks than messages can name.
@@ -192,15 +175,4 @@ pub fn check_span(
     let days = most / 1e12 / 86_400.0;
     let refusal = Refusal::of("", format!("the run may take {days:.0} days of simulated time"));
     Err(refusal.accepting("up to 106 days").into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn plans_that_chunks_cannot_name_are_refused() {
-        assert!(check_plans(MAX_PLANS).is_ok());
-        assert!(check_plans(MAX_PLANS + 1).unwrap_err().to_string().contains("collectives.algorithm"));
-    }
 }

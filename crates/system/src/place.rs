@@ -2,15 +2,15 @@
 
 use crate::along::Along;
 use crate::balance::{Balance, lane_rates};
-use crate::driver::CollectiveConfig;
+use crate::collective_config::CollectiveConfig;
 use crate::errors::RunError;
 use crate::job::Demand;
-use crate::limits::check_plans;
 use crate::machine::{Machine, participants};
 use crate::offload::Offload;
 use crate::pipeline::{Pipelined, TryOut};
 use crate::plans::{self, Numbered};
 use crate::spec::{AlgorithmSpec, CollectiveSpec, DimAlgorithmSpec, GroupsSpec, LanesSpec, PostingSpec, Spec};
+use crate::too_many::check_plans;
 use std::sync::Arc;
 use syncline_collective::plan::MAX_PHASES;
 use syncline_collective::plan_file::WrittenPlan;

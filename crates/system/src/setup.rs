@@ -4,7 +4,7 @@
 use crate::admission::Policy;
 use crate::bound::{Bound, Task, lower_bound};
 use crate::cohorts::{CohortPart, Precedence};
-use crate::driver::{CollectiveConfig, Priced};
+use crate::collective_config::{CollectiveConfig, Priced};
 use crate::endpoints::Contention;
 use crate::errors::RunError;
 use crate::families::{Families, FamilyCohort};

@@ -12,8 +12,9 @@ mod usage;
 mod windows;
 
 use crate::bound::Bound;
+use crate::cohorts::CollectiveTimes;
 use crate::cohorts::{Cohort, CohortId};
-use crate::driver::{CollectiveTimes, Outcome, Simulation};
+use crate::driver::{Outcome, Simulation};
 use crate::endpoints::EndpointEvent;
 use crate::executor::MainWait;
 use crate::graphs::{Call, GraphNode};

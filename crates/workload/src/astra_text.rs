@@ -53,6 +53,7 @@
 //! Blank lines, trailing blanks, CRLF and a missing last newline make no difference. All errors of
 //! a file are found, not only the first.
 
+mod errors;
 mod parallelism;
 mod reader;
 

@@ -12,7 +12,7 @@
 //! | broadcast, scatter | 1 | `(N-1) * S`, `(N-1)/N * S` by the root, nothing by the others |
 //! | reduce, gather | 1 | `S`, `S/N`; the root nothing |
 
-use super::posting::Posting;
+use super::posting::{Posting, displacement};
 use super::step::{Blocks, Op, Slot, Step};
 use crate::kind::Kind;
 use crate::rank::LineRank;
@@ -63,12 +63,6 @@ pub fn step(kind: Kind, ranks: u32, root: u32, rank: u32, (posting, pc): (Postin
         true if rank == root => rooted(kind, root, rank, (below(rank + by), turn)),
         true => rooted(kind, root, rank, (root, turn_of(ranks, below(rank + ranks - root)))),
     }
-}
-
-/// How far up the rank is that has a turn on a line: 1, then `ranks - 1`, then 2, ...
-#[inline]
-pub(super) fn displacement(ranks: u32, turn: u32) -> u32 {
-    if turn.is_multiple_of(2) { turn / 2 + 1 } else { ranks - turn.div_ceil(2) }
 }
 
 /// The turn of a displacement.

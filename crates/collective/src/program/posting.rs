@@ -3,7 +3,6 @@
 //! Whatever order it posts in, a rank takes what arrives in the rotated order, so that a sender knows which step takes
 //! its message without knowing what others do.
 
-use super::direct::displacement;
 use syncline_core::random::RandomStream;
 
 /// The order in which a rank posts its messages to the others. It is the same in both rounds of an all-reduce.
@@ -30,6 +29,12 @@ impl Posting {
         let peer = u64::from(rank) + u64::from(above);
         (peer % u64::from(ranks)) as u32
     }
+}
+
+/// How far up the rank is that has a turn on a line: 1, then `ranks - 1`, then 2, ...
+#[inline]
+pub(super) fn displacement(ranks: u32, turn: u32) -> u32 {
+    if turn.is_multiple_of(2) { turn / 2 + 1 } else { ranks - turn.div_ceil(2) }
 }
 
 /// What tells the random numbers of posting orders from those of others: "posting" in ASCII.

@@ -6,9 +6,6 @@
 //! ends of a message, and all phases, cut the vector alike. Where it is not so, the verifier goes element by element.
 
 use super::layout::ELEMENTS;
-use super::line::Steps;
-use super::verifier::Pass;
-use crate::kind::Kind as Collective;
 
 /// The places between which elements are alike.
 pub(super) struct Cuts {
@@ -25,7 +22,8 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    fn at(&mut self, element: u64) {
+    /// Marks an element.
+    pub(super) fn at(&mut self, element: u64) {
         self.marked[element as usize] = true;
     }
 
@@ -36,20 +34,11 @@ impl Marks {
 }
 
 impl Cuts {
-    /// Those of a plan whose phases have these steps, if steps say on what they work by blocks of one vector alone.
-    pub(super) fn of(pass: &Pass<'_>, steps: &[Steps<'_>]) -> Option<Cuts> {
-        let elements = pass.elements;
-        let is_whole = |rank| pass.plan.phase_ids().all(|phase| pass.vector(rank, phase) == (0, elements));
-        if pass.plan.kind() == Collective::AllToAll || elements > u64::from(u32::MAX) || !pass.all().all(is_whole) {
-            return None;
-        }
+    /// Those of a vector of so many elements, at the places that are marked; none if marking fails.
+    pub(super) fn new(elements: u64, mark: impl FnOnce(&mut Marks) -> bool) -> Option<Cuts> {
         let mut marks = Marks { elements, marked: vec![false; elements as usize + 1] };
         marks.at(0);
-        for (first, len) in pass.all().flat_map(|rank| pass.ends(rank)) {
-            marks.at(first);
-            marks.at(first + len);
-        }
-        if !steps.iter().all(|of_phase| of_phase.mark(&mut marks)) {
+        if !mark(&mut marks) {
             return None;
         }
         let begun = |count: &mut u32, &marked: &bool| {

@@ -4,7 +4,7 @@ use super::data::{From, Promise, Sets, Value};
 use super::findings::Findings;
 use super::layout::Layout;
 use super::machine::Names;
-use super::verifier::Pass;
+use super::pass::Pass;
 use crate::kind::Kind as Collective;
 use crate::plan::{Phase, PhaseId};
 use crate::rank::{LineRank, Rank};

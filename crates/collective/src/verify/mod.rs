@@ -87,6 +87,7 @@ mod layout;
 mod line;
 pub mod machine;
 pub mod order;
+mod pass;
 pub mod race;
 mod verifier;
 

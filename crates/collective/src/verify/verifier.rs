@@ -5,15 +5,16 @@ use super::cuts::Cuts;
 use super::data::{Run, Value};
 use super::findings::{Findings, Kind, Remark, Site};
 use super::held::Held;
-use super::layout::{ELEMENTS, Layout};
+use super::layout::Layout;
 use super::line::{LineNames, Steps};
 use super::machine::{Machine, StepId};
+use super::pass::Pass;
 use super::{order, race};
 use crate::kind::Kind as Collective;
 use crate::plan::{Phase, PhaseId, Plan};
 use crate::program::Program;
 use crate::rank::{LineRank, Rank};
-use syncline_core::{Bytes, Grid};
+use syncline_core::Grid;
 
 /// The ranks of a product of dimensions, and the programs they run.
 pub struct Verifier<'a> {
@@ -91,7 +92,7 @@ impl<'a> Verifier<'a> {
             return None;
         }
         let steps = self.plan.phase_ids().map(|phase| self.steps(phase)).collect::<Result<Vec<_>, _>>().ok()?;
-        let cuts = Cuts::of(&self.pass(None), &steps)?;
+        let cuts = self.pass(None).cuts(&steps)?;
         let pass = self.pass(Some(&cuts));
         let mut held = Held::new(&pass);
         for (phase, steps) in self.plan.phase_ids().zip(&steps) {
@@ -123,19 +124,6 @@ impl<'a> Verifier<'a> {
         let elements = cuts.map_or(*elements, Cuts::count);
         Pass { plan, grid, buffering: *buffering, programs, elements, whole: self.elements, cuts }
     }
-}
-
-/// One execution of a plan, on elements or on parts of the vector.
-pub(super) struct Pass<'a> {
-    pub(super) plan: &'a Plan,
-    grid: &'a Grid,
-    buffering: Buffering,
-    pub(super) programs: &'a [Program],
-    /// What the vector is counted in: its elements, or the parts that stand for them.
-    pub(super) elements: u64,
-    /// Elements of the vector.
-    whole: u64,
-    cuts: Option<&'a Cuts>,
 }
 
 impl Pass<'_> {
@@ -200,44 +188,21 @@ impl Pass<'_> {
         findings.is_empty().then_some(Lowered { layout, machine, order })
     }
 
-    pub(super) fn ranks(&self) -> u32 {
-        self.grid.ranks()
-    }
-
-    /// All ranks of the group.
-    pub(super) fn all(&self) -> impl Iterator<Item = Rank> + Clone + use<> {
-        (0..self.ranks()).map(Rank)
-    }
-
-    pub(super) fn coordinate(&self, rank: Rank, dim: u8) -> u32 {
-        self.grid.coordinate(rank.0, dim.into())
-    }
-
-    /// The rank of a line that has another coordinate in the line's dimension.
-    pub(super) fn peer(&self, rank: Rank, dim: u8, there: LineRank) -> Rank {
-        Rank(self.grid.with_coordinate(rank.0, dim.into(), there.0))
-    }
-
-    fn takes_part(&self, rank: Rank, phase: PhaseId) -> bool {
-        self.plan.takes_part(phase, |d| self.coordinate(rank, d))
-    }
-
-    /// Offset and length of the part of the chunk that a rank works on.
-    pub(super) fn vector(&self, rank: Rank, phase: PhaseId) -> (u64, u64) {
-        self.cut(self.plan.vector(phase, Bytes(self.whole), ELEMENTS, |d| self.coordinate(rank, d)))
-    }
-
-    /// Offset and length of what a rank holds at first and at last.
-    pub(super) fn ends(&self, rank: Rank) -> [(u64, u64); 2] {
-        self.plan.ends(Bytes(self.whole), ELEMENTS, |d| self.coordinate(rank, d)).map(|run| self.cut(run))
-    }
-
-    /// Offset and length in what the vector is counted in.
-    fn cut(&self, (first, len): (u64, u64)) -> (u64, u64) {
-        match self.cuts {
-            None => (first, len),
-            Some(cuts) => (cuts.at(first), cuts.at(first + len) - cuts.at(first)),
+    /// The parts that stand for elements in phases with these steps, if steps say on what they work by blocks of one vector
+    /// alone.
+    fn cuts(&self, steps: &[Steps<'_>]) -> Option<Cuts> {
+        let elements = self.elements;
+        let is_whole = |rank| self.plan.phase_ids().all(|phase| self.vector(rank, phase) == (0, elements));
+        if self.plan.kind() == Collective::AllToAll || elements > u64::from(u32::MAX) || !self.all().all(is_whole) {
+            return None;
         }
+        Cuts::new(elements, |marks| {
+            for (first, len) in self.all().flat_map(|rank| self.ends(rank)) {
+                marks.at(first);
+                marks.at(first + len);
+            }
+            steps.iter().all(|of_phase| of_phase.mark(marks))
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use super::MessageEndpoint;
 use crate::api::{ChunkId, Ctx};
 use crate::costs::StepCost;
 use crate::layout::Layout;
-use crate::streams::Copy;
+use crate::link_delays::Copy;
 use crate::work_done::WorkDone;
 use syncline_core::{Bytes, NodeId, NodeSet, PortId, Ps, Schedule};
 use syncline_network::Route;

@@ -2,7 +2,8 @@
 
 use super::clock::NEVER;
 use super::frame::{Frame, NONE};
-use super::paths::{Path, Ways};
+use super::path::Path;
+use super::paths::Ways;
 use super::roce::sender::Sender as QueuePair;
 use super::tcp::control::ControlKind;
 use super::tcp::receiver::Receiver;

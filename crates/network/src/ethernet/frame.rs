@@ -1,6 +1,6 @@
 //! What is on the wire.
 
-use super::paths::Path;
+use super::path::Path;
 
 /// A frame: a segment of a connection's bytes, or an acknowledgement of such.
 ///

@@ -19,6 +19,7 @@ mod hosts;
 pub mod link;
 mod opening;
 mod passing;
+mod path;
 mod paths;
 mod posting;
 mod rdma;

@@ -6,21 +6,11 @@
 //! the time of a large network.
 
 use super::frame::{Frame, NONE};
+use super::path::Path;
 use crate::api::Route;
 use std::collections::BTreeMap;
 use syncline_core::{NodeId, PortId};
 use syncline_topology::{Fabric, all_links};
-
-/// A way from one node to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Path {
-    /// Its first link, or [`NONE`] if it has none.
-    pub first: u32,
-    /// What comes after it ([`Frame::route`]).
-    pub route: u32,
-    /// How many links it has.
-    pub links: u8,
-}
 
 /// The ways of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

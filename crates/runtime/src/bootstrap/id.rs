@@ -3,6 +3,7 @@
 use super::options::Options;
 use super::process::random;
 use super::server::Server;
+use super::token::{TOKEN_BYTES, VERSION};
 use super::{Cause, Failure, address};
 use crate::digest;
 use std::fmt;
@@ -10,11 +11,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 
 /// Bytes of an id, as many as NCCL's `ncclUniqueId` has.
 pub const ID_BYTES: usize = 128;
-/// Bytes of the secret that proves a rank to belong to the communicator.
-pub(crate) const TOKEN_BYTES: usize = 32;
-/// The version of the protocol between ranks and server.
-pub(crate) const VERSION: u16 = 1;
-
 const MAGIC: [u8; 8] = *b"SYNCLINE";
 /// The digest of all bytes before it is at this place.
 const DIGEST: usize = ID_BYTES - 8;
@@ -119,10 +115,4 @@ impl fmt::Debug for UniqueId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "UniqueId({}, secret)", self.server())
     }
-}
-
-/// Whether two secrets are the same, in a time that does not depend on where they differ.
-pub(crate) fn same_token(a: &[u8; TOKEN_BYTES], b: &[u8; TOKEN_BYTES]) -> bool {
-    let differences = a.iter().zip(b).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
-    std::hint::black_box(differences) == 0
 }

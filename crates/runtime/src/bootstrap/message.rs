@@ -2,9 +2,12 @@
 
 use super::calls::Entry;
 use super::codec::{Malformed, Put, Take};
-use super::id::{TOKEN_BYTES, VERSION};
 use super::process::Process;
+use super::token::{TOKEN_BYTES, VERSION};
 use super::{Cause, Failure, Signature};
+
+/// The most bytes that a rank may publish.
+pub const PUBLICATION_BYTES: usize = 64 << 10;
 
 /// Every connection begins with these bytes.
 const HELLO: [u8; 4] = *b"SYNC";

@@ -37,11 +37,13 @@ pub(crate) mod process;
 mod server;
 mod session;
 pub(crate) mod texts;
+pub(crate) mod token;
 
 pub use calls::Request;
 pub use id::{ID_BYTES, UniqueId};
+pub use message::PUBLICATION_BYTES;
 pub use options::Options;
-pub use session::{EXCHANGE_BYTES, PUBLICATION_BYTES, Session};
+pub use session::{EXCHANGE_BYTES, Session};
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -4,12 +4,11 @@
 use super::codec::Take;
 use super::connection::{Connection, FRAME_BYTES, HEAD, stop_listening};
 use super::court::Court;
-use super::id::{TOKEN_BYTES, VERSION, same_token};
-use super::message::{FRONT, FromRank, FromServer, Front, Hello};
+use super::message::{FRONT, FromRank, FromServer, Front, Hello, PUBLICATION_BYTES};
 use super::options::Options;
 use super::process::Process;
-use super::session::PUBLICATION_BYTES;
 use super::texts::{ranks as names, verb};
+use super::token::{TOKEN_BYTES, VERSION, same_token};
 use super::{Cause, Failure};
 use crate::clock::{now, poll_limit, seconds};
 use rustix::event::{PollFd, PollFlags, poll};

@@ -3,11 +3,12 @@
 use super::calls::{Calls, Request};
 use super::connection::{Connection, FRAME_BYTES};
 use super::control::{Control, GOODBYE, Outbox, Shared, State};
-use super::id::{TOKEN_BYTES, UniqueId};
-use super::message::{FromRank, Front, Hello, Wait};
+use super::id::UniqueId;
+use super::message::{FromRank, Front, Hello, PUBLICATION_BYTES, Wait};
 use super::options::Options;
 use super::process::{Process, pid};
 use super::texts::{ranks as names, verb};
+use super::token::TOKEN_BYTES;
 use super::{Cause, Failure};
 use crate::clock::{now, seconds};
 use rustix::event::{EventfdFlags, eventfd};
@@ -17,8 +18,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// The most bytes that a rank may publish.
-pub const PUBLICATION_BYTES: usize = 64 << 10;
 /// The most bytes of a rank's part of an all-gather.
 pub const EXCHANGE_BYTES: usize = FRAME_BYTES - 64;
 

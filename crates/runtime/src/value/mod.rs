@@ -29,6 +29,7 @@ mod arithmetic;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 mod element;
+mod formats;
 mod loops;
 mod small;
 

@@ -11,35 +11,13 @@ use crate::endpoints::EndpointEvent;
 use crate::event::Event;
 use crate::networks::NetworkEvent;
 use crate::timer::Timer;
+use crate::turns::{Turn, Turns};
 use syncline_core::{Key, NodeId, Ps};
 use syncline_endpoint::Endpoint;
 use syncline_network::Network;
 
 /// Event class of the end of such a launch, told apart by cohort.
 const TURN: u8 = 3;
-
-/// Where an NPU is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Turn {
-    /// It does nothing for the communicator.
-    #[default]
-    Free,
-    /// It launches a collective.
-    Launching(CollectiveId),
-    /// It carries one out.
-    Of(CollectiveId),
-}
-
-/// Whose turn it is, NPU by NPU.
-#[derive(Clone, Debug)]
-pub struct Turns(Vec<Turn>);
-
-impl Turns {
-    /// Nobody's, on `npus` NPUs.
-    pub fn new(npus: u32) -> Turns {
-        Turns(vec![Turn::Free; npus as usize])
-    }
-}
 
 impl<N, E> Simulation<N, E>
 where

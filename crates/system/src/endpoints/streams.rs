@@ -3,7 +3,7 @@
 use super::{BuildEndpoint, Contention, EndpointModel, EndpointParts, Rooms, WithEndpoint, WorstCase, rate};
 use serde::Deserialize;
 use syncline_core::{Ps, Refusal};
-use syncline_endpoint::streams::PER_CHUNK;
+use syncline_endpoint::link_delays::PER_CHUNK;
 use syncline_endpoint::{MessageEndpoint, StreamConfig, Streams};
 use syncline_network::Network;
 

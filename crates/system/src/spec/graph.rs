@@ -1,7 +1,7 @@
 //! Graphs of compute and communication that are written out, and the families of communicators that they name.
 
 use super::CollectiveSpec;
-use super::job::CollectiveKindSpec;
+use super::kind::CollectiveKindSpec;
 use serde::Deserialize;
 use syncline_core::Refusal;
 use syncline_workload::described::request::KernelSpec;

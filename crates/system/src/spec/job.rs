@@ -3,10 +3,10 @@
 use super::CollectiveSpec;
 use super::compute::ComputeSpec;
 use super::graph::{FamilySpec, GraphSpec};
+use super::kind::CollectiveKindSpec;
 use crate::endpoints::LoadSpec;
 use serde::Deserialize;
 use std::sync::Arc;
-use syncline_collective::Kind;
 use syncline_workload::Counted;
 use syncline_workload::described::layers::{LayerSpec, RecommenderSpec};
 
@@ -157,58 +157,6 @@ pub enum StrategySpec {
     DataParallel,
     /// Copies of the MLPs, and embedding tables distributed.
     Hybrid,
-}
-
-/// Collectives that can be asked for.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum CollectiveKindSpec {
-    /// All-reduce.
-    AllReduce,
-    /// Reduce-scatter.
-    ReduceScatter,
-    /// All-gather.
-    AllGather,
-    /// All-to-all.
-    AllToAll,
-    /// Broadcast.
-    Broadcast,
-    /// Reduce.
-    Reduce,
-    /// Gather.
-    Gather,
-    /// Scatter.
-    Scatter,
-}
-
-impl CollectiveKindSpec {
-    /// The collective of a description.
-    pub fn kind(self) -> Kind {
-        match self {
-            CollectiveKindSpec::AllReduce => Kind::AllReduce,
-            CollectiveKindSpec::ReduceScatter => Kind::ReduceScatter,
-            CollectiveKindSpec::AllGather => Kind::AllGather,
-            CollectiveKindSpec::AllToAll => Kind::AllToAll,
-            CollectiveKindSpec::Broadcast => Kind::Broadcast,
-            CollectiveKindSpec::Reduce => Kind::Reduce,
-            CollectiveKindSpec::Gather => Kind::Gather,
-            CollectiveKindSpec::Scatter => Kind::Scatter,
-        }
-    }
-
-    /// The name that descriptions have for a collective.
-    pub fn of(kind: Kind) -> CollectiveKindSpec {
-        match kind {
-            Kind::AllReduce => CollectiveKindSpec::AllReduce,
-            Kind::ReduceScatter => CollectiveKindSpec::ReduceScatter,
-            Kind::AllGather => CollectiveKindSpec::AllGather,
-            Kind::AllToAll => CollectiveKindSpec::AllToAll,
-            Kind::Broadcast => CollectiveKindSpec::Broadcast,
-            Kind::Reduce => CollectiveKindSpec::Reduce,
-            Kind::Gather => CollectiveKindSpec::Gather,
-            Kind::Scatter => CollectiveKindSpec::Scatter,
-        }
-    }
 }
 
 /// Where the layers come from.

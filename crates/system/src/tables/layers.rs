@@ -1,7 +1,7 @@
 //! The layers of a model: what each computes and communicates, and what of that is waited for.
 
 use super::{View, ints, optional_ints, total, wide};
-use crate::driver::CollectiveTimes;
+use crate::cohorts::CollectiveTimes;
 use crate::endpoints::EndpointEvent;
 use crate::graphs::{Call, NodeWork};
 use crate::networks::NetworkEvent;

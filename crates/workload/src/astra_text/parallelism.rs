@@ -1,7 +1,7 @@
 //! The first line: the parallelism and its options.
 
 use super::Entry;
-use super::reader::{Errors, whole};
+use super::errors::{Errors, whole};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 

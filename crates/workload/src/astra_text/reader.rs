@@ -1,43 +1,11 @@
 //! The lines after the first: the number of layers, and the layers.
 
+use super::errors::{Errors, whole};
 use super::parallelism::{Keyword, LayerParallelism};
-use super::{Communication, Entry, FieldError, ImportedLayer, ImportedPass, MAX_TOTAL_BYTES, MAX_TOTAL_NS};
+use super::{Communication, Entry, ImportedLayer, ImportedPass, MAX_TOTAL_BYTES, MAX_TOTAL_NS};
 use std::collections::BTreeMap;
 use syncline_collective::Kind;
 use syncline_core::{Bytes, Ps};
-
-/// The errors of a file.
-#[derive(Default)]
-pub(super) struct Errors(Vec<FieldError>);
-
-impl Errors {
-    /// One more of them. A long value is shortened.
-    pub(super) fn add(
-        &mut self,
-        line: usize,
-        field: impl Into<String>,
-        value: impl AsRef<str>,
-        accepted: impl Into<String>,
-    ) {
-        const SHOWN: usize = 60;
-        let value = value.as_ref();
-        let mut shown: String = value.chars().take(SHOWN).collect();
-        if shown.len() < value.len() {
-            shown.push_str("...");
-        }
-        self.0.push(FieldError { line, field: field.into(), value: shown, accepted: accepted.into() });
-    }
-
-    fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// All of them, by line.
-    pub(super) fn finish(mut self) -> Vec<FieldError> {
-        self.0.sort_by_key(|e| e.line);
-        self.0
-    }
-}
 
 /// The names of collectives, and what they mean.
 const COLLECTIVES: [(&str, Option<Kind>); 5] = [
@@ -236,9 +204,4 @@ impl<'t> Reader<'t> {
         let kind = COLLECTIVES.iter().find(|c| c.0 == name)?.1?;
         (bytes > Bytes::ZERO).then_some(Communication { kind, size: bytes })
     }
-}
-
-/// A whole number from zero in decimal digits, without a sign.
-pub(super) fn whole(value: &str) -> Option<u64> {
-    value.bytes().all(|b| b.is_ascii_digit()).then(|| value.parse().ok()).flatten()
 }

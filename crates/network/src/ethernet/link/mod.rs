@@ -20,6 +20,7 @@ pub use marking::Marking;
 use super::clock::NEVER;
 use super::frame::{CE, ECT, Frame, NONE, PFC};
 use super::store::Store;
+use crate::busy::Busy;
 use list::{is_pause, more};
 use syncline_core::random::RandomStream;
 use syncline_core::units::PS_PER_S;
@@ -55,17 +56,6 @@ impl Exceptions {
         self.drops += 1;
         self.dropped_bytes += u64::from(wire);
     }
-}
-
-/// Frames that left without a pause between them, not yet in the statistics of links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Busy {
-    /// When the first one began to leave.
-    pub from: u64,
-    /// Frames.
-    pub frames: u64,
-    /// Their bytes on the wire.
-    pub bytes: u64,
 }
 
 /// What a link makes of a frame.

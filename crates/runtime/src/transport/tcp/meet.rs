@@ -2,8 +2,8 @@
 
 use super::frame::{GREETING_BYTES, Greeting};
 use crate::bootstrap::connection::{Connection, stop_listening};
-use crate::bootstrap::id::same_token;
 use crate::bootstrap::texts::{ranks as names, verb};
+use crate::bootstrap::token::same_token;
 use crate::bootstrap::{Cause, Failure, Options, Session, address};
 use crate::clock::{now, poll_limit, seconds};
 use rustix::event::{PollFd, PollFlags, poll};
