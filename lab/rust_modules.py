@@ -1,7 +1,7 @@
 """Circles among the modules of the Rust crates: `python -m lab.rust_modules` prints them.
 
-A module is a file. It depends on the modules that its paths name (`use crate::a::b`, `super::c`, `crate::d::f()`). That a
-child uses its ancestors and they use it is idiomatic, and no circle; one among siblings or cousins is.
+A module is a file. It depends on the modules that its paths name (`use crate::a::b`, `super::c`, `crate::d::f()`).
+That a child uses its ancestors and they use it is idiomatic, and no circle; one among siblings or cousins is.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def modules(source: Path) -> dict[Module, str]:
 
 def _braced(text: str, at: int) -> Iterator[tuple[str, ...]]:
     """The paths in the braces that open at a place, as in `use a::{b, c::d}`."""
-    depth, word, path = 0, "", [[]]
+    depth, word = 0, ""
+    path: list[list[str]] = [[]]
     for character in text[at:]:
         if character in "{},;":
             if word:

@@ -109,7 +109,7 @@ def test_one_line_whatever_the_command_is_at(name: str, folder: Path) -> None:
         assert "KeyboardInterrupt" not in err + out
 
 
-@pytest.mark.parametrize("after", ["typer", "syncline.commands.cli.study", "syncline.base.errors"])
+@pytest.mark.parametrize("after", ["typer", "syncline.sections.experiment", "syncline.base.errors"])
 def test_one_line_while_it_starts(after: str, folder: Path) -> None:
     """`-X importtime` says what has been imported."""
     process = start(folder, "run", "long.yaml", python=("-X", "importtime"))

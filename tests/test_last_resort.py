@@ -15,7 +15,9 @@ from syncline.studies.sweeps import pool
 
 BROKEN = """\
 import sys
-from syncline import __main__, cli, interrupts
+from syncline import __main__
+from syncline.base import interrupts
+from syncline.commands import cli
 class Panic(BaseException):
     pass
 def broken(arguments):

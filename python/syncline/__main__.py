@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import threading
 
-from syncline.base import interrupts, last_resort
+from syncline.base import interrupts
 
-interrupts.leave_at_once()  # before the command line is imported, which takes a while
+interrupts.leave_at_once()  # before anything is imported that takes a while
 
+from syncline.base import last_resort  # noqa: E402
 from syncline.commands import cli  # noqa: E402
 
 

@@ -170,7 +170,7 @@ def test_more_latency_slows_a_run() -> None:
 
 def test_own_constants(tmp_path: Path, syncline_command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = Path(syncline.__file__).with_name("software").joinpath("classes", "a100-nvswitch.yaml").read_text()
+    text = Path(syncline.__file__).with_name("nccl").joinpath("classes", "a100-nvswitch.yaml").read_text()
     Path("mine.yaml").write_text(text.replace("launch: 23.63us", "launch: 123.63us"))
     Path("e.yaml").write_text(
         "name: e\ntopology: dgx-a100\nworkload: {collective: all-reduce, size: 1MiB}\n"

@@ -240,7 +240,7 @@ def test_trees_of_one_root_are_predicted_as_all_of_them(
     cluster = notation.parse(machine)
     asked = question.asked(cluster.graph(), tuple(range(cluster.npus)))
     every = pack.of(asked, collective)
-    monkeypatch.setattr(packing, "MOST_GPUS", 64)
+    monkeypatch.setattr(pack, "MOST_GPUS", 64)
     # Another object, as answers are kept.
     one = pack.of(replace(asked, others=not asked.others), collective)
     assert (every.roots, one.roots) == (1, cluster.npus // kinds)
