@@ -22,7 +22,7 @@ import os
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -55,6 +55,9 @@ KIND: Final = "syncline run"
 EXPLAINED: Final = "explain.json"
 """What `syncline explain` found of the run, if it was asked."""
 
+PageMaker = Callable[[Document, "Mapping[str, Mapping[str, pa.Table]]", Sequence[Variant], str], str]
+"""Makes the page of a run of its document, the tables of each variant by name, the variants, and the command."""
+
 
 @dataclass(slots=True)
 class RunDirectory:
@@ -64,6 +67,8 @@ class RunDirectory:
     study: Study
     command: str
     seed: int
+    page: PageMaker
+    """Makes the page of the run."""
     trace: str = traces.DEFAULT
     """The suffix of traces, which says what they are written as."""
     finished: list[str] = field(default_factory=list)
@@ -131,14 +136,14 @@ class RunDirectory:
         self.finished.append(variant.name)
         self._write_manifest("partial")
 
-    def close(self, document: Document, simulated: Collection[str], page: Callable[[], str]) -> None:
-        """Writes what is about the whole run: its document, and then the `page` that is made. `simulated` names
-        the variants that have results. Raises [`NotWrittenError`] where that cannot be done.
+    def close(self, document: Document, tables: Mapping[str, Mapping[str, pa.Table]]) -> None:
+        """Writes what is about the whole run: its document, and its page. Raises [`NotWrittenError`] where that cannot
+        be done.
         """
         self._prepare()
         atomic.write(self.path / "summary.json", dumps(document) + "\n")
-        text = page()
-        is_whole = set(self.finished) >= set(simulated)
+        text = self.page(document, tables, self.study.variants, self.command)
+        is_whole = set(self.finished) >= set(tables)
         self._write_manifest(document["status"] if is_whole else "partial")
         try:
             atomic.write(self.path / "report.html", text)

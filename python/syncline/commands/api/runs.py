@@ -167,15 +167,11 @@ class Run:
             raise InputError([ARGUMENTS.problem("directory", path, message, "a copy of that directory")])
         study, outcomes = self._finished.study, self._finished.outcomes
         with of_directory("directory"):
-            to = RunDirectory(path, study, self._command, self.seed)
+            to = RunDirectory(path, study, self._command, self.seed, report.page)
             to.check()
             for variant, result in outcomes.results:
                 to.add(variant, result)
-            to.close(
-                self.document,
-                self._tables,
-                lambda: report.page(self.document, self._tables, study.variants, self._command),
-            )
+            to.close(self.document, self._tables)
         self.directory = path
         return path
 

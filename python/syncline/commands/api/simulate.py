@@ -25,7 +25,6 @@ from syncline.engine.runs import Prepared
 from syncline.experiment.load import Study
 from syncline.experiment.merge import Override
 from syncline.importers import text_passes
-from syncline.report import run as report
 from syncline.results import entries as results
 from syncline.results import ideal_bound
 from syncline.results.entries import Document
@@ -183,8 +182,7 @@ class _Saver:
         if self.directory is not None:
             with self._kept():
                 tables = {variant.name: result.tables for variant, result in outcomes.results}
-                variants, command = self.directory.study.variants, self.directory.command
-                self.directory.close(document, tables, lambda: report.page(document, tables, variants, command))
+                self.directory.close(document, tables)
 
     @contextmanager
     def _kept(self) -> Iterator[None]:

@@ -11,6 +11,7 @@ from syncline.base.text_units import duration, size
 from syncline.commands.api import arguments, display, files, runs, simulate, sources
 from syncline.commands.api.arguments import ARGUMENTS
 from syncline.commands.api.progress import Progress, warn_of, watch_of
+from syncline.report import run as report
 from syncline.results import rundir
 from syncline.results.rundir import RunDirectory
 
@@ -249,7 +250,7 @@ def run(
 
     def to(study: experiments.Study) -> RunDirectory:
         assert place is not None
-        return RunDirectory(place, study, command, settings.seed)
+        return RunDirectory(place, study, command, settings.seed, report.page)
 
     with runs.of_directory("out"):
         finished = simulate.run(

@@ -12,7 +12,9 @@ import typer
 from syncline.base import progress_display
 from syncline.base.errors import Problem, command_line, did_you_mean, one_of
 from syncline.commands.api import simulate, sources
-from syncline.commands.cli import choices, complete, options, output, tables
+from syncline.commands.cli import choices, options, output, tables
+from syncline.commands.cli.check import Experiment
+from syncline.report import run as report
 from syncline.results import entries as results
 from syncline.results import parquet, traces
 from syncline.results.rundir import RunDirectory
@@ -23,13 +25,6 @@ if TYPE_CHECKING:
     from syncline.experiment.load import Study
     from syncline.results.entries import Document
     from syncline.results.rundir import RunDirectory
-
-Experiment = Annotated[
-    str,
-    typer.Argument(
-        metavar="EXPERIMENT", help="An experiment file, or a study's name.", autocompletion=complete.experiments
-    ),
-]
 
 
 def run(
@@ -103,7 +98,7 @@ def run(
 
     def to(study: Study) -> RunDirectory:
         assert folder is not None
-        return RunDirectory(folder, study, _command(), seed, trace_format)
+        return RunDirectory(folder, study, _command(), seed, report.page, trace_format)
 
     finished = simulate.run(
         lambda *changes: sources.read_file(experiment, *changes),
@@ -140,55 +135,6 @@ def _no_table(out: Path | None) -> list[Problem]:
 def _is_table(out: Path) -> bool:
     """Whether this is a file for a table: by its suffix, unless there is a directory of the name."""
     return out.suffix in parquet.FORMATS and not out.is_dir()
-
-
-def check(
-    experiment: Experiment,
-    set_: options.Set = None,
-    out: output.Out = None,
-    json: options.AsJson = False,
-    seed: options.Seed = 0,
-    fold: options.Fold = None,
-    padding: options.Padding = None,
-    chunk: options.Chunk = None,
-    inflight: options.Inflight = None,
-    endpoint: options.Endpoint = None,
-    algorithm: options.Algorithm = None,
-    backend: options.Backend = None,
-    _memory_limit: options.MemoryLimit = None,
-) -> int:
-    """Validate an experiment and estimate what running it takes.
-
-    \b
-      syncline check my.yaml
-      syncline check ace/resnet50 --set training.iterations=100
-    """
-    problems = options.common_problems(seed=seed)
-    output.check(out, "check", problems)
-    forced = options.forced(
-        chunk=chunk,
-        inflight=inflight,
-        endpoint=endpoint,
-        algorithm=algorithm,
-        backend=backend,
-        fold=fold,
-        padding=padding,
-    )
-    settings = options.settings(set_, forced, problems, seed=seed)
-
-    checked = simulate.check(lambda *changes: sources.read_file(experiment, *changes), settings)
-    output.write(out, "check", checked.document)
-    if json:
-        print(results.dumps(checked.document))
-        return 0
-
-    tables.show(tables.estimates(checked.estimates))
-    chosen = [{"name": variant.name, **results.algorithm(variant)} for variant in checked.study.variants]
-    for sentence in choices.sentences(chosen, named=len(chosen) > 1):
-        print(sentence)
-    for warning in checked.document["warnings"]:
-        print(f"warning: {warning}", file=sys.stderr)
-    return 0
 
 
 def _print(document: Document, directory: RunDirectory | None, *, json: bool, quiet: bool, verbose: bool) -> None:

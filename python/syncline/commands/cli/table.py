@@ -46,7 +46,7 @@ COMMANDS: Final = (
     ),
     Command("list", "listing.names", "List what there is by name, with a line of what each is."),
     Command("run", "study.run", "Run an experiment, and compare its variants."),
-    Command("check", "study.check", "Validate an experiment and estimate what running it takes."),
+    Command("check", "check.check", "Validate an experiment and estimate what running it takes."),
     Command(
         "explain",
         "explain.explain",
