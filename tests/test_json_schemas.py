@@ -13,6 +13,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from lab import reference
 from support import schemas
 from support.command import Ended
 from support.experiments import THREE_SYSTEMS
@@ -194,5 +195,5 @@ def test_figures_with_typing_errors_are_refused() -> None:
 def test_the_pages_name_all_schemas() -> None:
     docs = Path(__file__).parents[1] / "docs"
     policy = (docs / "documents.md").read_text().partition("## Versions")[0]
-    fields = (docs / "reference/documents.md").read_text()
+    fields = reference.pages()["reference/documents.md"]
     assert set(re.findall(r"`([a-z-]+)`", policy + fields)) >= set(catalogue.SCHEMAS)

@@ -19,42 +19,14 @@ from syncline.studies.sweeps import export as sweep_schema
 Schema = dict[str, Any]
 
 
-def _experiment() -> Schema:
-    return export.json_schema()
-
-
-def _sweep_file() -> Schema:
-    return sweep_schema.json_schema()
-
-
-def _search_file() -> Schema:
-    return file.json_schema()
-
-
-def _figure_file() -> Schema:
-    return figure_schema.json_schema()
-
-
-def _plan() -> Schema:
-    return plan_form.json_schema()
-
-
-def _graph() -> Schema:
-    return graph_file.json_schema()
-
-
-def _model() -> Schema:
-    return model_schema.json_schema()
-
-
 FILES: Final[dict[str, Callable[[], Schema]]] = {
-    "experiment": _experiment,
-    "sweep": _sweep_file,
-    "search": _search_file,
-    "figure": _figure_file,
-    "plan": _plan,
-    "graph": _graph,
-    "model": _model,
+    "experiment": export.json_schema,
+    "sweep": sweep_schema.json_schema,
+    "search": file.json_schema,
+    "figure": figure_schema.json_schema,
+    "plan": plan_form.json_schema,
+    "graph": graph_file.json_schema,
+    "model": model_schema.json_schema,
 }
 """Of the files that commands read, by what they are."""
 DOCUMENTS: Final[dict[str, tuple[str, type[documents.Part]]]] = {

@@ -11,7 +11,6 @@ from syncline.importers.json_text import Text, load
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 ACCEPTED: Final = 'an object such as {"1": [0, 1], "2": [2, 3]}'
-EMPTY: Final = "empty"
 
 
 def is_one(values: Any) -> bool:

@@ -13,7 +13,7 @@ import yaml
 
 from syncline.base import folders, outputs
 from syncline.base.document import scalar
-from syncline.base.errors import InputError, Problem, command_line
+from syncline.base.errors import InputError, command_line
 from syncline.experiment import load
 from syncline.fabric import topologies
 from syncline.fabric.topology import Topology, TopologyError
@@ -225,11 +225,6 @@ def checked_topology(text: str | None, npus: int, assumptions: list[str]) -> str
     if found < npus:
         raise command_line("--topology", text, f"it has {found} NPUs", f"at least {npus}, those of the trace")
     return text
-
-
-def problem_of(file: str, place: str, message: str, accepted: str | None = None) -> InputError:
-    """One thing that is wrong with a file."""
-    return InputError([Problem(file, None, place, None, message, accepted)])
 
 
 def sections_of_default(backend: str | None) -> dict[str, Any]:

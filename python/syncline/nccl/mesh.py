@@ -17,13 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from syncline.fabric import hardware
 from syncline.fabric.machines import Cluster, Machine
-
-if TYPE_CHECKING:
-    pass
 
 Traffic: TypeAlias = Mapping[tuple[int, int], Fraction]
 """Bytes between pairs of GPUs of a machine."""

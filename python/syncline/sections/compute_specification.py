@@ -11,15 +11,10 @@ from syncline.sections.compute import STRUCTURE, Compute, type_of
 if TYPE_CHECKING:
     from syncline.sections.npu import Npu
 
-
 ENDLESS: Final = 2**62
 """Bytes of a memory that keeps everything."""
-
-
 ALIGNMENT: Final = 16
 """Bytes that the memory of a GPU delivers to a thread at once."""
-
-
 STEP: Final = 128
 """Bytes of a row of operands that a tile takes in for a step of its sums."""
 

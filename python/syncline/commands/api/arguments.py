@@ -25,9 +25,7 @@ from syncline.sections import profiles
 
 if TYPE_CHECKING:
     from syncline.base.document import Node, Plain
-    from syncline.core.cancelling import Cancellation
     from syncline.experiment.load import Study
-    from syncline.experiment.merge import Override
 
 T = TypeVar("T")
 P = ParamSpec("P")

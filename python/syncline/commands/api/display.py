@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from syncline.base.text_units import bandwidth, duration, percent, size
 from syncline.report.escape import html_text
-
-if TYPE_CHECKING:
-    pass
-
 
 MEASURES: Final[Sequence[tuple[str, str, Callable[[Any], str]]]] = (
     ("iteration", "iteration_time_s", duration),

@@ -36,7 +36,6 @@ from syncline.studies.sweeps.progress import Checked
 from syncline.studies.sweeps.run import is_sweep, on_stderr
 
 if TYPE_CHECKING:
-    from syncline.base import outputs
     from syncline.base.document import Node
     from syncline.base.errors import Problem
     from syncline.base.progress import Watch
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from syncline.results.entries import Document
     from syncline.studies.figures.file import FigureFile
     from syncline.studies.figures.runs import Run
-    from syncline.studies.figures.timeline import Track
     from syncline.studies.figures.values import Shown
     from syncline.studies.sweeps.file import Sweep as Described
     from syncline.studies.sweeps.points import Simulation

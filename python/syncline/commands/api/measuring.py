@@ -34,9 +34,7 @@ from syncline.sections.shapes import Table as Rows
 if TYPE_CHECKING:
     from syncline.base.progress import Watch
     from syncline.commands.api.files import AnyPath
-    from syncline.commands.api.tables import Table
     from syncline.core.cancelling import Cancellation
-    from syncline.measurements.kernels import Observer
     from syncline.models.form import ModelFile
     from syncline.models.model import Operator
     from syncline.results.entries import Document

@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from syncline.commands.api.tables import Table
     from syncline.core.cancelling import Cancellation
     from syncline.results.entries import Document
-    from syncline.studies.reproduction import experiments as varied
-    from syncline.studies.reproduction import ledger
     from syncline.studies.reproduction.confirm import Comparison
-    from syncline.studies.reproduction.runs import Runs
 
 RENAMED: Final = replace(ARGUMENTS, called=(("claim", "claims"),))
 """What the arguments of the function are called that the command calls otherwise."""

@@ -26,12 +26,11 @@ from syncline.results import entries as results
 from syncline.sections import profiles
 
 if TYPE_CHECKING:
-    from syncline.base.document import Mapping, Node
+    from syncline.base.document import Node
     from syncline.base.progress import Watch
     from syncline.commands.api.simulate import Warn
     from syncline.engine.runner import Outcomes
     from syncline.experiment.load import Study, Variant
-    from syncline.experiment.merge import Override
     from syncline.results.entries import Document
 
 DEFAULT_BACKEND = "flow"

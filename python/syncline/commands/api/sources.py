@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from syncline.base import document
 from syncline.base.document import Origin, Scalar
@@ -17,9 +17,6 @@ from syncline.experiment import packaged as studies
 from syncline.experiment.load import Study
 from syncline.experiment.merge import Override
 from syncline.sections.typed import Experiment
-
-if TYPE_CHECKING:
-    from syncline.sections.typed import Experiment
 
 Source: TypeAlias = "str | os.PathLike[str] | Mapping[str, object] | Experiment"
 """A file's path, a study's name, what a file would say as a mapping, or an [`Experiment`]."""

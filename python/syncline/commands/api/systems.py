@@ -228,7 +228,7 @@ COLLECTIVE: Final[Sequence[Column]] = (
 
 
 def side_by_side(caption: str, about: Iterable[System], failed: Iterable[tuple[str, str]], notes: Iterable[str]) -> str:
-    """The side_by_side of a run side by side, those that failed, and notes below."""
+    """The systems of a run side by side, those that failed, and notes below."""
     known = list(about)
     text = ""
     for columns, those in (

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from syncline.importers.output import Asked as Wanted
     from syncline.importers.output import Difference, Imported
     from syncline.results.entries import Document
-    from syncline.sections.typed import Experiment
 
 FORMATS: Final = ("chakra", "astra", "fx", "kineto")
 TIMES: Final = ("recorded", "computed")

@@ -36,7 +36,7 @@ from syncline.treegen import hybrid, packing, plan
 
 if TYPE_CHECKING:
     from syncline.base.errors import Problem
-    from syncline.base.progress import Standing, Watch
+    from syncline.base.progress import Watch
     from syncline.commands.api.simulate import Warn
     from syncline.core.cancelling import Cancellation
     from syncline.engine.runs import Result

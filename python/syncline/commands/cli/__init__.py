@@ -12,7 +12,7 @@ import functools
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -23,7 +23,6 @@ from syncline.commands.cli import shells, usage
 from syncline.commands.cli.table import Commands
 from syncline.core.binding import EngineUnusableError
 
-QUIET: Final = frozenset({"-q", "--quiet"})
 DONE, FAILED, WRONG_INPUT, INTERRUPTED = 0, 1, 2, interrupts.STATUS
 
 EXAMPLES = """Simulates distributed training: how long an iteration takes on a fabric, and why.

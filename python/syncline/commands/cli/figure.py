@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from syncline.commands.api.drawing import Work
     from syncline.studies.figures.file import FigureFile
     from syncline.studies.figures.timeline import Track
-    from syncline.studies.figures.values import Shown
 
 Out = Annotated[Path, typer.Option(metavar="DIR", help="The directory for the figure, its numbers and its sweeps.")]
 

@@ -21,10 +21,8 @@ from syncline.results.rundir import RunDirectory
 from syncline.studies import command_tables
 
 if TYPE_CHECKING:
-    from syncline.base.errors import Problem
     from syncline.experiment.load import Study
     from syncline.results.entries import Document
-    from syncline.results.rundir import RunDirectory
 
 
 def run(

@@ -20,7 +20,6 @@ from syncline.fabric.topology import NAMES, TopologyError
 from syncline.results import entries as results
 
 if TYPE_CHECKING:
-    from syncline.fabric.graph import Graph
     from syncline.fabric.topology import Topology
 
 Machine = Annotated[
