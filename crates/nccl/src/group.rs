@@ -8,10 +8,10 @@
 //! of them.
 
 use crate::abi::result;
+use crate::communicators::jobs::{self, Job};
+use crate::communicators::registry::Member;
 use crate::error::Error;
-use crate::jobs::{self, Job};
-use crate::nccl::{self, Slot};
-use crate::registry::Member;
+use crate::executors::nccl::{self, Slot};
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::Arc;

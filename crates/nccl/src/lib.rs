@@ -1,7 +1,7 @@
 //! The interface of NCCL 2.21.5, in a library that programs load instead of NCCL's or before it.
 //!
 //! ```text
-//!   exports: nccl*, pnccl* ─▶ entry: no panic gets out, failures become codes
+//!   exports: nccl*, pnccl* ─▶ exports::entry: no panic gets out, failures become codes
 //!        │
 //!   registry: what a handle stands for        group: what a thread keeps until its group ends
 //!        │                                      │
@@ -13,13 +13,9 @@
 //! `docs/runtime.md` says what each function does.
 
 pub mod abi;
-mod agreement;
-mod entry;
+mod communicators;
 mod error;
+mod executors;
 mod exports;
 mod group;
-mod jobs;
 mod log;
-mod nccl;
-mod registry;
-mod runtime;

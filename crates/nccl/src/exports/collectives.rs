@@ -1,10 +1,10 @@
 //! What moves data.
 
+use super::entry::exports;
 use crate::abi::{Comm, Stream};
-use crate::entry::exports;
-use crate::nccl;
-use crate::registry::{Executor, Found, find, find_member, not_a_communicator};
-use crate::runtime::{Asked, Buffer};
+use crate::communicators::registry::{Executor, Found, find, find_member, not_a_communicator};
+use crate::executors::nccl;
+use crate::executors::runtime::{Asked, Buffer};
 use std::ffi::{c_int, c_void};
 use syncline_collective::Kind;
 

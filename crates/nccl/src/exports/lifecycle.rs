@@ -1,13 +1,14 @@
 //! Making communicators and leaving them, and what belongs to one.
 
+use super::entry::{exports, not_null};
 use crate::abi::{Comm, Config, NO_COLOR, UniqueIdBytes, result};
-use crate::agreement::Device;
-use crate::entry::{exports, not_null};
+use crate::communicators::agreement::Device;
+use crate::communicators::jobs::{self, Job, Way};
+use crate::communicators::registry::{Executor, Member, find_member};
 use crate::error::Error;
-use crate::jobs::{Job, Way};
-use crate::nccl::{self, Context, OwnedConfig, Slot};
-use crate::registry::{Executor, Member, find_member};
-use crate::{group, jobs, runtime};
+use crate::executors::nccl::{self, Context, OwnedConfig, Slot};
+use crate::executors::runtime;
+use crate::group;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! [`newer`] what came after 2.21.5, and [`own`] what NCCL does not have.
 
 mod collectives;
+mod entry;
 mod lifecycle;
 mod newer;
 mod own;

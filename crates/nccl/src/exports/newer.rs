@@ -2,14 +2,14 @@
 //! them, and are refused otherwise. A program that finds one of them elsewhere would hand NCCL a communicator that is
 //! not NCCL's.
 
+use super::entry::{exports, not_null};
 use super::lifecycle::derive;
 use crate::abi::{Comm, Config, SimInfo, Stream, UniqueIdBytes, Window, result};
-use crate::agreement::Device;
-use crate::entry::{exports, not_null};
+use crate::communicators::agreement::Device;
+use crate::communicators::registry::{Executor, find_member};
 use crate::error::Error;
+use crate::executors::nccl::{self, OwnedConfig, Slot};
 use crate::group;
-use crate::nccl::{self, OwnedConfig, Slot};
-use crate::registry::{Executor, find_member};
 use std::ffi::{c_int, c_uint, c_void};
 
 /// NCCL's function, if it serves the communicator.

@@ -1,14 +1,14 @@
 //! What NCCL does not have.
 
+use super::entry::{enter, not_null};
 use crate::abi::{Comm, UniqueIdBytes, result};
-use crate::agreement::Device;
-use crate::entry::{enter, not_null};
+use crate::communicators::agreement::Device;
+use crate::communicators::jobs::{Job, Way};
+use crate::communicators::registry::{Executor, Member, find_member};
 use crate::error::Error;
+use crate::executors::nccl::{Context, OwnedConfig};
+use crate::executors::runtime::Settings;
 use crate::group;
-use crate::jobs::{Job, Way};
-use crate::nccl::{Context, OwnedConfig};
-use crate::registry::{Executor, Member, find_member};
-use crate::runtime::Settings;
 use serde::Deserialize;
 use std::ffi::{CStr, c_char, c_int};
 use std::fs;

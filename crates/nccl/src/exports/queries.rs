@@ -1,10 +1,10 @@
 //! Versions, errors, groups, and what a communicator knows.
 
+use super::entry::{enter, exports, not_null};
 use crate::abi::{Comm, VERSION, result};
-use crate::entry::{enter, exports, not_null};
+use crate::communicators::registry::{Executor, Found, find, find_member, not_a_communicator};
 use crate::error::{Error, describe, last};
-use crate::nccl;
-use crate::registry::{Executor, Found, find, find_member, not_a_communicator};
+use crate::executors::nccl;
 use crate::{group, log};
 use std::ffi::{c_char, c_int};
 

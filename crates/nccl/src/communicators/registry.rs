@@ -6,8 +6,8 @@
 
 use crate::abi::{Comm, FIRST_OWN_REDUCTION, result};
 use crate::error::Error;
-use crate::nccl::Nccl;
-use crate::runtime::Runtime;
+use crate::executors::nccl::Nccl;
+use crate::executors::runtime::Runtime;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::process;

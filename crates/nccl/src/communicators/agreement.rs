@@ -6,7 +6,7 @@
 
 use crate::abi::UniqueIdBytes;
 use crate::error::Error;
-use crate::nccl;
+use crate::executors::nccl;
 use serde::{Deserialize, Serialize};
 use std::env;
 use std::sync::OnceLock;

@@ -43,17 +43,17 @@ macro_rules! exports {
                 if let Some(found) = FOUND.get() {
                     return Ok(*found);
                 }
-                const NAME: &::std::ffi::CStr = $crate::entry::c_name(concat!(stringify!($name), "\0"));
-                let found = $crate::nccl::function::<Function>(NAME)?;
+                const NAME: &::std::ffi::CStr = $crate::exports::entry::c_name(concat!(stringify!($name), "\0"));
+                let found = $crate::executors::nccl::function::<Function>(NAME)?;
                 Ok(*FOUND.get_or_init(|| found))
             }
 
             unsafe extern "C" fn call($($argument: $type),*) -> ::std::ffi::c_int {
-                if $crate::nccl::is_inside() && let Ok(function) = in_nccl() {
+                if $crate::executors::nccl::is_inside() && let Ok(function) = in_nccl() {
                     // SAFETY: NCCL calls its own function, with arguments of that function.
                     return unsafe { function($($argument),*) };
                 }
-                $crate::entry::enter(stringify!($name), || $body)
+                $crate::exports::entry::enter(stringify!($name), || $body)
             }
 
             $(#[$about])*

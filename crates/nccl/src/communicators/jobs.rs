@@ -4,13 +4,13 @@
 //! which may be ranks of one communicator, do it in threads of their own. The second hands the communicator to its
 //! executor, in the thread of the caller, as NCCL depends on the GPU that is current there.
 
+use super::agreement::{Agreed, agree};
+use super::registry::{Executor, Member};
 use crate::abi::{UniqueIdBytes, result};
-use crate::agreement::{Agreed, agree};
 use crate::error::Error;
+use crate::executors::nccl::{self, Context, OwnedConfig, Slot};
+use crate::executors::runtime::{self, Runtime, Settings};
 use crate::log;
-use crate::nccl::{self, Context, OwnedConfig, Slot};
-use crate::registry::{Executor, Member};
-use crate::runtime::{self, Runtime, Settings};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -16,11 +16,11 @@ pub(crate) use library::{library, version_text};
 use library::Library;
 
 use crate::abi::{CONFIG_MAGIC, Comm, Config, UNDEFINED, UniqueIdBytes, result};
-use crate::agreement::Device;
+use crate::communicators::agreement::Device;
+use crate::communicators::registry::{Executor, Member};
 use crate::error::Error;
 use crate::group;
 use crate::log;
-use crate::registry::{Executor, Member};
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;

@@ -1,9 +1,9 @@
 //! The executor of calls that the runtime carries out, on memory of the host or of GPUs: checks arguments, and asks the runtime.
 
 use crate::abi::{FIRST_OWN_REDUCTION, NO_COLOR, Stream, result};
+use crate::communicators::registry::{Factor, Member};
 use crate::error::Error;
 use crate::group::{self, Server};
-use crate::registry::{Factor, Member};
 use serde::{Deserialize, Serialize};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;

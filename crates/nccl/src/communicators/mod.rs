@@ -1,0 +1,7 @@
+//! Communicators as programs hold them.
+//!
+//! [`registry`] has them by their handles; [`jobs`] makes them, and has ranks agree on who serves them ([`agreement`]).
+
+pub(crate) mod agreement;
+pub(crate) mod jobs;
+pub(crate) mod registry;
