@@ -12,12 +12,10 @@ use crate::communicators::jobs::{self, Job};
 use crate::communicators::registry::Member;
 use crate::error::Error;
 use crate::executors::nccl::{self, Slot};
+use crate::executors::runtime::{Call, carry_out};
 use std::cell::RefCell;
 use std::ffi::c_int;
 use std::sync::Arc;
-use syncline_runtime::bootstrap::Failure;
-use syncline_runtime::communicator::{Communicator, Operation, run};
-use syncline_runtime::device::{self, Queue};
 
 /// What a thread has called in its group.
 #[derive(Default)]
@@ -33,22 +31,6 @@ struct Group {
     slots: Vec<Slot>,
     /// The first call that was refused.
     error: Option<Error>,
-}
-
-/// A call that the runtime carries out.
-pub(crate) struct Call {
-    /// Kept until it is done.
-    pub(crate) _member: Arc<Member>,
-    pub(crate) server: Server,
-    pub(crate) operation: Operation,
-}
-
-/// Who carries a call out.
-pub(crate) enum Server {
-    /// The thread that makes it.
-    Caller(Arc<Communicator>),
-    /// The thread of the communicator, in the order of a stream.
-    Queue { queue: Arc<Queue>, stream: usize, factor: Option<u64> },
 }
 
 thread_local! {
@@ -165,41 +147,5 @@ pub(crate) fn keep(slot: Slot) -> Option<Slot> {
         }
         group.slots.push(slot);
         None
-    })
-}
-
-/// Carries calls out, or has the threads of their communicators do it.
-fn carry_out(calls: &[Call]) -> Result<(), Error> {
-    let mut queued: Vec<(&Arc<Queue>, Vec<device::Call>)> = Vec::new();
-    let mut own = Vec::new();
-    for Call { server, operation, .. } in calls {
-        match server {
-            Server::Caller(communicator) => own.push((communicator.clone(), *operation)),
-            Server::Queue { queue, stream, factor } => {
-                let call = device::Call { operation: *operation, stream: *stream, factor: *factor };
-                match queued.iter_mut().find(|(other, _)| Arc::ptr_eq(other, queue)) {
-                    Some((_, calls)) => calls.push(call),
-                    None => queued.push((queue, vec![call])),
-                }
-            }
-        }
-    }
-    let ours = |queue: &Queue, done: Result<(), Failure>| {
-        done.map_err(|failure| Error::of_failure(&failure, queue.communicator().rank()))
-    };
-    // Before any stream waits for a call, as one GPU may be that of several communicators.
-    for (queue, calls) in &queued {
-        ours(queue, queue.prepare(calls))?;
-    }
-    for (queue, calls) in &queued {
-        // SAFETY: whoever made the calls has promised what their buffers are.
-        ours(queue, unsafe { queue.submit(calls) })?;
-    }
-    let Some((first, _)) = own.first() else { return Ok(()) };
-    // SAFETY: as above.
-    unsafe { run(&own) }.map_err(|failure| {
-        // Whose failure it is: that of the one that has failed, for the difference between its own abort and another's.
-        let failed = own.iter().find(|(communicator, _)| communicator.failure().is_some());
-        Error::of_failure(&failure, failed.map_or(first, |(communicator, _)| communicator).rank())
     })
 }

@@ -14,6 +14,7 @@
 
 pub mod abi;
 mod communicators;
+mod device;
 mod error;
 mod executors;
 mod exports;

@@ -5,47 +5,12 @@
 //! looking for it may load it. Rank 0 then makes the id with which the executor itself begins, and hands it to the others.
 
 use crate::abi::UniqueIdBytes;
+use crate::device::Device;
 use crate::error::Error;
 use crate::executors::nccl;
 use serde::{Deserialize, Serialize};
-use std::env;
-use std::sync::OnceLock;
 use syncline_runtime::bootstrap::{Failure, Options, Session, UniqueId};
 use syncline_runtime::device::Gpu;
-
-/// Where the buffers of a process are, and who serves them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Device {
-    /// In memory of the host: `SYNCLINE_DEVICE=cpu`.
-    Cpu,
-    /// In memory of GPUs.
-    Cuda,
-    /// In memory of GPUs, for NCCL.
-    Nccl,
-}
-
-impl Device {
-    fn name(self) -> &'static str {
-        match self {
-            Device::Cpu => "cpu",
-            Device::Cuda => "cuda",
-            Device::Nccl => "nccl",
-        }
-    }
-
-    /// What the environment says, when it is asked first.
-    pub(crate) fn from_environment() -> Result<Device, Error> {
-        static SAID: OnceLock<Result<Device, String>> = OnceLock::new();
-        let said = SAID.get_or_init(|| match env::var("SYNCLINE_DEVICE").ok().as_deref() {
-            None | Some("" | "cuda") => Ok(Device::Cuda),
-            Some("cpu") => Ok(Device::Cpu),
-            Some("nccl") => Ok(Device::Nccl),
-            Some(other) => Err(format!("{other:?}")),
-        });
-        said.clone().map_err(|value| Error::argument("SYNCLINE_DEVICE", value, "cpu, cuda, nccl, or unset"))
-    }
-}
 
 /// What a rank proposes.
 #[derive(Clone, Debug, Serialize, Deserialize)]

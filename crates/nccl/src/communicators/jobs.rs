@@ -5,11 +5,13 @@
 //! executor, in the thread of the caller, as NCCL depends on the GPU that is current there.
 
 use super::agreement::{Agreed, agree};
-use super::registry::{Executor, Member};
+use super::registry::Member;
+use super::split::split;
 use crate::abi::{UniqueIdBytes, result};
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::executors::nccl::{self, Context, OwnedConfig, Slot};
-use crate::executors::runtime::{self, Runtime, Settings};
+use crate::executors::runtime::{Runtime, Settings};
 use crate::log;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -88,7 +90,7 @@ impl Job {
                 join(id, rank, ranks, settings.clone(), gpu.clone())
             }
             Way::Split { parent, settings, color, key } => {
-                let part = runtime::split(parent, *color, *key, &settings.options)?;
+                let part = split(parent, *color, *key, &settings.options)?;
                 let (Some(part), Some(member)) = (part, &self.member) else { return Ok(Prepared::Nothing) };
                 // The number of ranks was not known when the program got its handle.
                 member.set_place(part.rank, part.ranks);

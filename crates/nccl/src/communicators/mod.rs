@@ -2,6 +2,7 @@
 //!
 //! [`registry`] has them by their handles; [`jobs`] makes them, and has ranks agree on who serves them ([`agreement`]).
 
-pub(crate) mod agreement;
+mod agreement;
 pub(crate) mod jobs;
 pub(crate) mod registry;
+mod split;

@@ -6,8 +6,7 @@
 
 use crate::abi::{Comm, FIRST_OWN_REDUCTION, result};
 use crate::error::Error;
-use crate::executors::nccl::Nccl;
-use crate::executors::runtime::Runtime;
+use crate::executors::Executor;
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::process;
@@ -22,14 +21,6 @@ const MARK: usize = 0x5953 << MARK_AT;
 const MARK_AT: u32 = 48;
 /// What a handle is a multiple of, as addresses of structures are.
 const STEP: usize = 16;
-
-/// Who carries the calls of a communicator out. All ranks have the same.
-pub(crate) enum Executor {
-    /// The runtime, on memory of the host or of GPUs.
-    Runtime(Runtime),
-    /// NCCL itself.
-    Nccl(Nccl),
-}
 
 /// What inputs are multiplied by.
 #[derive(Clone, Copy)]

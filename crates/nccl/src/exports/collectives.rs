@@ -2,7 +2,8 @@
 
 use super::entry::exports;
 use crate::abi::{Comm, Stream};
-use crate::communicators::registry::{Executor, Found, find, find_member, not_a_communicator};
+use crate::communicators::registry::{Found, find, find_member, not_a_communicator};
+use crate::executors::Executor;
 use crate::executors::nccl;
 use crate::executors::runtime::{Asked, Buffer};
 use std::ffi::{c_int, c_void};

@@ -2,10 +2,11 @@
 
 use super::entry::{exports, not_null};
 use crate::abi::{Comm, Config, NO_COLOR, UniqueIdBytes, result};
-use crate::communicators::agreement::Device;
 use crate::communicators::jobs::{self, Job, Way};
-use crate::communicators::registry::{Executor, Member, find_member};
+use crate::communicators::registry::{Member, find_member};
+use crate::device::Device;
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::executors::nccl::{self, Context, OwnedConfig, Slot};
 use crate::executors::runtime;
 use crate::group;

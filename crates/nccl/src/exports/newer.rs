@@ -5,9 +5,10 @@
 use super::entry::{exports, not_null};
 use super::lifecycle::derive;
 use crate::abi::{Comm, Config, SimInfo, Stream, UniqueIdBytes, Window, result};
-use crate::communicators::agreement::Device;
-use crate::communicators::registry::{Executor, find_member};
+use crate::communicators::registry::find_member;
+use crate::device::Device;
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::executors::nccl::{self, OwnedConfig, Slot};
 use crate::group;
 use std::ffi::{c_int, c_uint, c_void};

@@ -2,10 +2,11 @@
 
 use super::entry::{enter, not_null};
 use crate::abi::{Comm, UniqueIdBytes, result};
-use crate::communicators::agreement::Device;
 use crate::communicators::jobs::{Job, Way};
-use crate::communicators::registry::{Executor, Member, find_member};
+use crate::communicators::registry::{Member, find_member};
+use crate::device::Device;
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::executors::nccl::{Context, OwnedConfig};
 use crate::executors::runtime::Settings;
 use crate::group;

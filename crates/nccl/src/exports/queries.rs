@@ -2,8 +2,9 @@
 
 use super::entry::{enter, exports, not_null};
 use crate::abi::{Comm, VERSION, result};
-use crate::communicators::registry::{Executor, Found, find, find_member, not_a_communicator};
+use crate::communicators::registry::{Found, find, find_member, not_a_communicator};
 use crate::error::{Error, describe, last};
+use crate::executors::Executor;
 use crate::executors::nccl;
 use crate::{group, log};
 use std::ffi::{c_char, c_int};

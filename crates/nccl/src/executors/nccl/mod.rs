@@ -16,9 +16,10 @@ pub(crate) use library::{library, version_text};
 use library::Library;
 
 use crate::abi::{CONFIG_MAGIC, Comm, Config, UNDEFINED, UniqueIdBytes, result};
-use crate::communicators::agreement::Device;
-use crate::communicators::registry::{Executor, Member};
+use crate::communicators::registry::Member;
+use crate::device::Device;
 use crate::error::Error;
+use crate::executors::Executor;
 use crate::group;
 use crate::log;
 use std::cell::Cell;
