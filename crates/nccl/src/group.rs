@@ -10,8 +10,9 @@
 use crate::abi::result;
 use crate::communicators::jobs::{self, Job};
 use crate::communicators::registry::Member;
+use crate::communicators::slot::{Slot, end_nccl_group};
 use crate::error::Error;
-use crate::executors::nccl::{self, Slot};
+use crate::executors::nccl;
 use crate::executors::runtime::{Call, carry_out};
 use std::cell::RefCell;
 use std::ffi::c_int;
@@ -64,7 +65,7 @@ pub(crate) fn end() -> Result<c_int, Error> {
         jobs.iter().for_each(Job::discard);
         if nccl_is_open {
             // What NCCL has is closed in any case; the first error is the one that counts.
-            let _ = nccl::end_group(slots);
+            let _ = end_nccl_group(slots);
         }
         return Err(Error { message: format!("a call of the group was refused: {}", error.message), ..error });
     }
@@ -73,7 +74,7 @@ pub(crate) fn end() -> Result<c_int, Error> {
         code = jobs::run(jobs, nccl_is_open, slots)?;
     }
     let done = carry_out(&calls);
-    closing.iter().for_each(|member| jobs::close(member));
+    closing.iter().for_each(|member| member.leave());
     done.map(|()| code)
 }
 
@@ -99,11 +100,8 @@ fn take() -> Result<Option<Group>, Error> {
     })
 }
 
-/// Makes a call: at once, or at the end of the group.
-///
-/// # Safety
-/// Buffers have the sizes of the call, and are used by nobody else until it is done, or only on its stream.
-pub(crate) unsafe fn call(call: Call) -> Result<c_int, Error> {
+/// Makes a call of the runtime: at once, or at the end of the group.
+pub(crate) fn call(call: Call) -> Result<c_int, Error> {
     if is_open() {
         GROUP.with_borrow_mut(|group| group.calls.push(call));
         return Ok(result::SUCCESS);
@@ -125,12 +123,19 @@ pub(crate) fn close(member: Arc<Member>) {
     if is_open() {
         GROUP.with_borrow_mut(|group| group.closing.push(member));
     } else {
-        jobs::close(&member);
+        member.leave();
     }
 }
 
+/// Makes a call of NCCL: at once, in its group if this thread's is open.
+pub(crate) fn call_nccl<F>(function: Result<F, Error>, call: impl FnOnce(F) -> c_int) -> Result<c_int, Error> {
+    let function = function?;
+    open_nccl()?;
+    nccl::ask(Ok(function), call)
+}
+
 /// Opens NCCL's group if this thread's is open, before a call that NCCL gets.
-pub(crate) fn open_nccl() -> Result<(), Error> {
+fn open_nccl() -> Result<(), Error> {
     if GROUP.with_borrow(|group| group.depth == 0 || group.nccl_is_open) {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! Making communicators, and leaving them.
+//! Making communicators.
 //!
 //! A job has two parts. In the first, ranks meet and agree; it waits for other ranks, so that jobs of one group,
 //! which may be ranks of one communicator, do it in threads of their own. The second hands the communicator to its
@@ -6,17 +6,17 @@
 
 use super::agreement::{Agreed, agree};
 use super::registry::Member;
+use super::slot::{Slot, end_nccl_group};
 use super::split::split;
 use crate::abi::{UniqueIdBytes, result};
 use crate::error::Error;
 use crate::executors::Executor;
-use crate::executors::nccl::{self, Context, OwnedConfig, Slot};
+use crate::executors::nccl::{self, Context, OwnedConfig};
 use crate::executors::runtime::{Runtime, Settings};
 use crate::log;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use syncline_runtime::bootstrap::UniqueId;
 use syncline_runtime::communicator::Communicator;
@@ -130,7 +130,7 @@ pub(crate) fn run(jobs: Vec<Job>, nccl_is_open: bool, slots: Vec<Slot>) -> Resul
         Err(error) => {
             if nccl_is_open {
                 // The first failure is the one that counts.
-                let _ = nccl::end_group(slots);
+                let _ = end_nccl_group(slots);
             }
             Err(error)
         }
@@ -191,9 +191,13 @@ fn hand_over(
                 }
             }
             Prepared::Nccl(id) => {
-                let made = job.context.within(|| nccl::join(member, id, &job.config));
+                let (rank, ranks) = member.place();
+                let mut slot = Slot::new(member.clone());
+                let place = slot.place();
+                // SAFETY: the slot lives until NCCL's group has ended, if there is one.
+                let made = job.context.within(|| unsafe { nccl::join(place, rank, ranks, id, &job.config) });
                 match made {
-                    Ok((new_code, slot)) => {
+                    Ok(new_code) => {
                         code = code.max(new_code);
                         slots.push(slot);
                     }
@@ -203,21 +207,12 @@ fn hand_over(
         }
     }
     let ended = if needs_group || nccl_is_open {
-        nccl::end_group(slots)
+        end_nccl_group(slots)
     } else {
         slots.into_iter().try_for_each(Slot::fill).map(|()| code)
     };
     match failed {
         Some(error) => Err(error),
         None => ended,
-    }
-}
-
-/// Leaves a communicator, once and for all.
-pub(crate) fn close(member: &Member) {
-    member.is_finalized.store(true, Ordering::SeqCst);
-    if let Ok(Executor::Runtime(runtime)) = member.executor() {
-        runtime.drain();
-        runtime.communicator().leave();
     }
 }

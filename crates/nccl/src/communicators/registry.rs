@@ -4,32 +4,21 @@
 //! nor all 1), and is never used twice. So any value that is no handle is found out without being followed: garbage,
 //! a communicator that has been destroyed, or one of NCCL's own.
 
-use crate::abi::{Comm, FIRST_OWN_REDUCTION, result};
+use crate::abi::{Comm, result};
 use crate::error::Error;
 use crate::executors::Executor;
 use std::collections::BTreeMap;
-use std::ffi::c_int;
 use std::process;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::thread;
 use std::time::Duration;
-use syncline_runtime::value::{DataType, Scalar};
 
 /// The mark of handles, in the upper bits.
 const MARK: usize = 0x5953 << MARK_AT;
 const MARK_AT: u32 = 48;
 /// What a handle is a multiple of, as addresses of structures are.
 const STEP: usize = 16;
-
-/// What inputs are multiplied by.
-#[derive(Clone, Copy)]
-pub(crate) enum Factor {
-    /// It is known.
-    Value(Scalar),
-    /// It is in memory of a GPU, where each call reads it.
-    OnGpu(DataType, u64),
-}
 
 /// A rank's membership in a communicator, as a program holds it.
 pub(crate) struct Member {
@@ -39,9 +28,6 @@ pub(crate) struct Member {
     place: OnceLock<(u32, u32)>,
     /// Set when the communicator is ready: in a group at its end.
     executor: OnceLock<Executor>,
-    /// Factors of `ncclRedOpCreatePreMulSum`, by the code of the reduction.
-    factors: Mutex<BTreeMap<c_int, Factor>>,
-    pub(crate) is_finalized: AtomicBool,
 }
 
 static MEMBERS: RwLock<BTreeMap<usize, Arc<Member>>> = RwLock::new(BTreeMap::new());
@@ -56,8 +42,6 @@ impl Member {
             process: process::id(),
             place: place.map_or_else(OnceLock::new, OnceLock::from),
             executor: OnceLock::new(),
-            factors: Mutex::default(),
-            is_finalized: AtomicBool::new(false),
         });
         write()?.insert(handle, member.clone());
         Ok(member)
@@ -92,34 +76,17 @@ impl Member {
         })
     }
 
+    /// Leaves the communicator, once and for all. What NCCL serves is left by NCCL.
+    pub(crate) fn leave(&self) {
+        if let Ok(Executor::Runtime(runtime)) = self.executor() {
+            runtime.leave();
+        }
+    }
+
     /// Takes it out, so that the handle is of no more use.
     pub(crate) fn remove(&self) -> Result<(), Error> {
         write()?.remove(&self.handle);
         Ok(())
-    }
-
-    /// Makes a reduction that multiplies by a factor. Codes are unlike those of other communicators.
-    pub(crate) fn add_factor(&self, factor: Factor) -> c_int {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        const CODES: u32 = c_int::MAX as u32 - FIRST_OWN_REDUCTION as u32;
-        let mut factors = self.factors.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            let code = FIRST_OWN_REDUCTION + (NEXT.fetch_add(1, Ordering::Relaxed) % CODES) as c_int;
-            if let std::collections::btree_map::Entry::Vacant(entry) = factors.entry(code) {
-                entry.insert(factor);
-                return code;
-            }
-        }
-    }
-
-    /// The factor of a reduction.
-    pub(crate) fn factor(&self, code: c_int) -> Option<Factor> {
-        self.factors.lock().unwrap_or_else(PoisonError::into_inner).get(&code).copied()
-    }
-
-    /// Forgets a reduction. Returns whether there was one.
-    pub(crate) fn remove_factor(&self, code: c_int) -> bool {
-        self.factors.lock().unwrap_or_else(PoisonError::into_inner).remove(&code).is_some()
     }
 }
 

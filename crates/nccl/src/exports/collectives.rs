@@ -6,6 +6,7 @@ use crate::communicators::registry::{Found, find, find_member, not_a_communicato
 use crate::executors::Executor;
 use crate::executors::nccl;
 use crate::executors::runtime::{Asked, Buffer};
+use crate::group;
 use std::ffi::{c_int, c_void};
 use syncline_collective::Kind;
 
@@ -16,13 +17,13 @@ macro_rules! collective {
         match member.executor()? {
             Executor::Nccl(nccl) => {
                 let $own = nccl.comm();
-                nccl::call(in_nccl(), |function: Function| {
+                group::call_nccl(in_nccl(), |function: Function| {
                     // SAFETY: the program's promise.
                     unsafe { $forward(function) }
                 })
             }
             // SAFETY: the program's promise.
-            Executor::Runtime(runtime) => unsafe { runtime.collective(&member, $asked) },
+            Executor::Runtime(runtime) => group::call(unsafe { runtime.collective($asked)? }),
         }
     }};
 }
@@ -152,13 +153,13 @@ exports! {
         let member = find_member(comm)?;
         match member.executor()? {
             // SAFETY: the program's promise.
-            Executor::Nccl(nccl) => nccl::call(in_nccl(), |function: Function| unsafe {
+            Executor::Nccl(nccl) => group::call_nccl(in_nccl(), |function: Function| unsafe {
                 function(send, count, data_type, peer, nccl.comm(), stream)
             }),
             // SAFETY: the program's promise.
-            Executor::Runtime(runtime) => unsafe {
-                runtime.message(&member, Buffer::From(send), count, data_type, peer, stream)
-            },
+            Executor::Runtime(runtime) => group::call(unsafe {
+                runtime.message(Buffer::From(send), count, data_type, peer, stream)?
+            }),
         }
     }
 
@@ -174,13 +175,13 @@ exports! {
         let member = find_member(comm)?;
         match member.executor()? {
             // SAFETY: the program's promise.
-            Executor::Nccl(nccl) => nccl::call(in_nccl(), |function: Function| unsafe {
+            Executor::Nccl(nccl) => group::call_nccl(in_nccl(), |function: Function| unsafe {
                 function(recv, count, data_type, peer, nccl.comm(), stream)
             }),
             // SAFETY: the program's promise.
-            Executor::Runtime(runtime) => unsafe {
-                runtime.message(&member, Buffer::Into(recv), count, data_type, peer, stream)
-            },
+            Executor::Runtime(runtime) => group::call(unsafe {
+                runtime.message(Buffer::Into(recv), count, data_type, peer, stream)?
+            }),
         }
     }
 

@@ -2,18 +2,17 @@
 
 use super::entry::{exports, not_null};
 use crate::abi::{Comm, Config, NO_COLOR, UniqueIdBytes, result};
-use crate::communicators::jobs::{self, Job, Way};
+use crate::communicators::jobs::{Job, Way};
 use crate::communicators::registry::{Member, find_member};
+use crate::communicators::slot::Slot;
 use crate::device::Device;
 use crate::error::Error;
 use crate::executors::Executor;
-use crate::executors::nccl::{self, Context, OwnedConfig, Slot};
-use crate::executors::runtime;
+use crate::executors::nccl::{self, Context, OwnedConfig};
 use crate::group;
 use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use syncline_runtime::bootstrap::{Failure, Options, UniqueId};
 use syncline_runtime::device::Gpu;
@@ -94,7 +93,7 @@ exports! {
                 nccl::say_served(ranks, &reason);
                 let mut places: Vec<Comm> = vec![ptr::null_mut(); ranks as usize];
                 // SAFETY: there is a place for each; devices are the program's promise.
-                let done = nccl::call(in_nccl(), |function: Function| unsafe {
+                let done = group::call_nccl(in_nccl(), |function: Function| unsafe {
                     function(places.as_mut_ptr(), count, devices)
                 });
                 members.iter().zip(&places).try_for_each(|(member, place)| {
@@ -131,15 +130,13 @@ exports! {
             Executor::Nccl(nccl) => unsafe {
                 let color_is_none = color == NO_COLOR;
                 derive(new, color_is_none, |place| {
-                    nccl::call(in_nccl(), |function: Function| {
+                    group::call_nccl(in_nccl(), |function: Function| {
                         function(nccl.comm(), color, key, place, config.pointer().cast())
                     })
                 })
             },
             Executor::Runtime(runtime) => {
-                if parent.is_finalized.load(Ordering::SeqCst) {
-                    return Err(Error::usage("the communicator has been finalized"));
-                }
+                runtime.check_not_finalized()?;
                 let member = if color == NO_COLOR { None } else { Some(Member::register(None)?) };
                 let handle = member.as_ref().map_or(ptr::null_mut(), |member| member.handle());
                 let (parent, settings) = (runtime.communicator().clone(), runtime.settings().clone());
@@ -161,7 +158,7 @@ exports! {
         let member = find_member(comm)?;
         match member.executor()? {
             // SAFETY: the program's promise.
-            Executor::Nccl(nccl) => nccl::call(in_nccl(), |function| unsafe { function(nccl.comm()) }),
+            Executor::Nccl(nccl) => group::call_nccl(in_nccl(), |function| unsafe { function(nccl.comm()) }),
             Executor::Runtime(_) => {
                 group::close(member.clone());
                 Ok(result::SUCCESS)
@@ -174,7 +171,7 @@ exports! {
         let member = find_member(comm)?;
         let done = match member.executor() {
             // SAFETY: the program's promise.
-            Ok(Executor::Nccl(nccl)) => nccl::call(in_nccl(), |function| unsafe { function(nccl.comm()) }),
+            Ok(Executor::Nccl(nccl)) => group::call_nccl(in_nccl(), |function| unsafe { function(nccl.comm()) }),
             Ok(Executor::Runtime(_)) => {
                 group::close(member.clone());
                 Ok(result::SUCCESS)
@@ -202,7 +199,7 @@ exports! {
         member.remove()?;
         // The goodbye to a server that is stopped takes a second or two, which the caller must not wait for. Where
         // there is no thread for it, it does.
-        let _ = thread::Builder::new().name("syncline-leave".into()).spawn(move || jobs::close(&member));
+        let _ = thread::Builder::new().name("syncline-leave".into()).spawn(move || member.leave());
         done
     }
 
@@ -253,7 +250,7 @@ exports! {
                     return Err(Error::argument("residence", residence, accepted));
                 }
                 // SAFETY: the program's promise.
-                let code = unsafe { runtime::add_factor(&member, runtime, scalar, data_type, residence == 0)? };
+                let code = unsafe { runtime.add_factor(scalar, data_type, residence == 0)? };
                 // SAFETY: as above.
                 unsafe { op.write(code) };
                 Ok(result::SUCCESS)
@@ -267,7 +264,7 @@ exports! {
         match member.executor()? {
             // SAFETY: the program's promise.
             Executor::Nccl(nccl) => nccl::ask(in_nccl(), |function| unsafe { function(op, nccl.comm()) }),
-            Executor::Runtime(_) => runtime::remove_factor(&member, op),
+            Executor::Runtime(runtime) => runtime.remove_factor(op),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The functions of NCCL.
 //!
 //! [`lifecycle`] makes and leaves communicators, [`queries`] tells about them, [`collectives`] has what moves data,
-//! [`newer`] what came after 2.21.5, and [`own`] what NCCL does not have.
+//! [`newer`] what came after 2.21.5, and [`own`] what NCCL does not have. [`entry`] is the way in.
 
 mod collectives;
 mod entry;

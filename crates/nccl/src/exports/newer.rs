@@ -6,10 +6,11 @@ use super::entry::{exports, not_null};
 use super::lifecycle::derive;
 use crate::abi::{Comm, Config, SimInfo, Stream, UniqueIdBytes, Window, result};
 use crate::communicators::registry::find_member;
+use crate::communicators::slot::Slot;
 use crate::device::Device;
 use crate::error::Error;
 use crate::executors::Executor;
-use crate::executors::nccl::{self, OwnedConfig, Slot};
+use crate::executors::nccl::{self, OwnedConfig};
 use crate::group;
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -19,7 +20,7 @@ macro_rules! forward {
         match find_member($comm)?.executor()? {
             Executor::Nccl(nccl) => {
                 let $own = nccl.comm();
-                nccl::call(in_nccl(), |function: Function| {
+                group::call_nccl(in_nccl(), |function: Function| {
                     // SAFETY: the program's promise.
                     unsafe { $forward(function) }
                 })
@@ -69,7 +70,7 @@ exports! {
             // SAFETY: as above.
             Executor::Nccl(nccl) => unsafe {
                 derive(new, false, |place| {
-                    nccl::call(in_nccl(), |function: Function| {
+                    group::call_nccl(in_nccl(), |function: Function| {
                         function(nccl.comm(), excluded, excluded_count, place, config.pointer().cast(), flags)
                     })
                 })
@@ -101,7 +102,7 @@ exports! {
         // SAFETY: as above.
         unsafe {
             derive(new, false, |place| {
-                nccl::call(in_nccl(), |function: Function| {
+                group::call_nccl(in_nccl(), |function: Function| {
                     function(own, ranks, id, rank, place, config.pointer().cast())
                 })
             })

@@ -1,7 +1,7 @@
 //! The executor that hands calls to NCCL itself.
 //!
-//! What NCCL serves it serves as if Syncline were not there: the calls of a group go to it at once, in a group of its
-//! own. It has a communicator of its own for each of ours, and the program holds ours.
+//! What NCCL serves it serves as if Syncline were not there. It has a communicator of its own for each of ours, and the
+//! program holds ours. Callers open and end its group.
 //!
 //! Its library calls some of its own functions (`ncclGroupStart`, `ncclBroadcast` and others of 2.21.5) the way a
 //! program would. Where ours is preloaded and NCCL's is mapped as a dependency of the program, those calls come here.
@@ -16,16 +16,12 @@ pub(crate) use library::{library, version_text};
 use library::Library;
 
 use crate::abi::{CONFIG_MAGIC, Comm, Config, UNDEFINED, UniqueIdBytes, result};
-use crate::communicators::registry::Member;
 use crate::device::Device;
 use crate::error::Error;
-use crate::executors::Executor;
-use crate::group;
 use crate::log;
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr;
-use std::sync::Arc;
 
 /// A communicator of NCCL.
 pub(crate) struct Nccl {
@@ -63,26 +59,24 @@ pub(crate) fn is_loaded() -> bool {
 }
 
 impl Nccl {
+    /// What NCCL has made.
+    pub(crate) fn new(comm: Comm) -> Nccl {
+        Nccl { comm: comm as usize }
+    }
+
     /// Its handle.
     pub(crate) fn comm(&self) -> Comm {
         self.comm as Comm
     }
 }
 
-/// Calls NCCL, in its group if this thread's is open.
-pub(crate) fn call<F>(function: Result<F, Error>, call: impl FnOnce(F) -> c_int) -> Result<c_int, Error> {
-    let function = function?;
-    group::open_nccl()?;
-    enter(|| call(function))
-}
-
-/// Calls NCCL for what is not kept in groups.
+/// Calls NCCL.
 pub(crate) fn ask<F>(function: Result<F, Error>, call: impl FnOnce(F) -> c_int) -> Result<c_int, Error> {
     let function = function?;
     enter(|| call(function))
 }
 
-/// Calls NCCL.
+/// As [`ask`], for a function that has been found.
 fn enter(call: impl FnOnce() -> c_int) -> Result<c_int, Error> {
     INSIDE.set(INSIDE.get() + 1);
     let code = call();
@@ -141,61 +135,29 @@ pub(crate) fn start_group() -> Result<(), Error> {
     enter(|| unsafe { function() }).map(drop)
 }
 
-/// Ends NCCL's group, and takes the communicators that it has made.
-pub(crate) fn end_group(slots: Vec<Slot>) -> Result<c_int, Error> {
-    let function = function::<unsafe extern "C" fn() -> c_int>(c"ncclGroupEnd")?;
-    // SAFETY: it takes nothing; where it writes communicators to lives until then.
-    let ended = enter(|| unsafe { function() });
-    slots.into_iter().try_for_each(Slot::fill)?;
-    ended
-}
-
-/// Where NCCL writes a communicator, for one of ours.
-pub(crate) struct Slot {
-    member: Arc<Member>,
-    comm: Box<Comm>,
-}
-
-impl Slot {
-    /// For a communicator that is not ready yet.
-    pub(crate) fn new(member: Arc<Member>) -> Slot {
-        Slot { member, comm: Box::new(ptr::null_mut()) }
-    }
-
-    /// The place, which stays where it is until the slot is filled or dropped.
-    pub(crate) fn place(&mut self) -> *mut Comm {
-        &raw mut *self.comm
-    }
-
-    /// Takes what has been written. Without anything the communicator is forgotten.
-    pub(crate) fn fill(self) -> Result<(), Error> {
-        if self.comm.is_null() {
-            return self.member.remove();
-        }
-        log::info(|| format!("a communicator is served by NCCL, as {:p}", *self.comm));
-        self.member.serve(Executor::Nccl(Nccl { comm: *self.comm as usize }));
-        Ok(())
-    }
-}
-
-/// Joins a communicator of NCCL.
-pub(crate) fn join(member: &Arc<Member>, id: UniqueIdBytes, config: &OwnedConfig) -> Result<(c_int, Slot), Error> {
+/// Joins a communicator of NCCL, which NCCL writes to a place: now, or when its group ends if it is open.
+///
+/// # Safety
+/// The place can be written until then.
+pub(crate) unsafe fn join(
+    place: *mut Comm,
+    rank: u32,
+    ranks: u32,
+    id: UniqueIdBytes,
+    config: &OwnedConfig,
+) -> Result<c_int, Error> {
     type InitRank = unsafe extern "C" fn(*mut Comm, c_int, UniqueIdBytes, c_int) -> c_int;
     type InitRankConfig = unsafe extern "C" fn(*mut Comm, c_int, UniqueIdBytes, c_int, *mut c_void) -> c_int;
-    let (rank, ranks) = member.place();
     let (rank, ranks) = (rank as c_int, ranks as c_int);
-    let mut slot = Slot::new(member.clone());
-    let place = slot.place();
-    let code = if config.is_none() {
+    if config.is_none() {
         let function = function::<InitRank>(c"ncclCommInitRank")?;
-        // SAFETY: the place lives until NCCL's group has ended, if there is one.
-        enter(|| unsafe { function(place, ranks, id, rank) })?
+        // SAFETY: the caller's promise.
+        enter(|| unsafe { function(place, ranks, id, rank) })
     } else {
         let function = function::<InitRankConfig>(c"ncclCommInitRankConfig")?;
         // SAFETY: as above; the configuration is as long as it says.
-        enter(|| unsafe { function(place, ranks, id, rank, config.pointer()) })?
-    };
-    Ok((code, slot))
+        enter(|| unsafe { function(place, ranks, id, rank, config.pointer()) })
+    }
 }
 
 /// A copy of a program's configuration, of any version.

@@ -1,22 +1,22 @@
 //! Calls whose arguments have been checked, carried out together.
 
-use crate::communicators::registry::Member;
 use crate::error::Error;
 use std::sync::Arc;
 use syncline_runtime::bootstrap::Failure;
 use syncline_runtime::communicator::{Communicator, Operation, run};
 use syncline_runtime::device::{self, Queue};
 
-/// A call that the runtime carries out.
+/// A call that the runtime carries out. It keeps what serves it until it is done.
+///
+/// Whoever made it has promised that its buffers have the sizes of the call, and are used by nobody else until it is done,
+/// or only on its stream.
 pub(crate) struct Call {
-    /// Kept until it is done.
-    pub(crate) _member: Arc<Member>,
-    pub(crate) server: Server,
-    pub(crate) operation: Operation,
+    pub(super) server: Server,
+    pub(super) operation: Operation,
 }
 
 /// Who carries a call out.
-pub(crate) enum Server {
+pub(super) enum Server {
     /// The thread that makes it.
     Caller(Arc<Communicator>),
     /// The thread of the communicator, in the order of a stream.
@@ -27,7 +27,7 @@ pub(crate) enum Server {
 pub(crate) fn carry_out(calls: &[Call]) -> Result<(), Error> {
     let mut queued: Vec<(&Arc<Queue>, Vec<device::Call>)> = Vec::new();
     let mut own = Vec::new();
-    for Call { server, operation, .. } in calls {
+    for Call { server, operation } in calls {
         match server {
             Server::Caller(communicator) => own.push((communicator.clone(), *operation)),
             Server::Queue { queue, stream, factor } => {

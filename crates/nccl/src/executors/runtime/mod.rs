@@ -1,18 +1,18 @@
 //! The executor of calls that the runtime carries out, on memory of the host or of GPUs: checks arguments, and asks the runtime.
 
 mod calls;
+mod factors;
 
 pub(crate) use calls::{Call, carry_out};
 
 use calls::Server;
+use factors::{Factor, Factors};
 
 use crate::abi::{FIRST_OWN_REDUCTION, Stream, result};
-use crate::communicators::registry::{Factor, Member};
 use crate::error::Error;
-use crate::group;
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use syncline_collective::Kind;
 use syncline_runtime::bootstrap::{Failure, Options};
 use syncline_runtime::communicator::{Chosen, Communicator, Operation};
@@ -41,6 +41,8 @@ pub(crate) struct Runtime {
     settings: Settings,
     /// What orders its calls by streams, if buffers are in memory of a GPU.
     queue: Option<Arc<Queue>>,
+    factors: Factors,
+    is_finalized: AtomicBool,
 }
 
 /// The arguments of a collective, as the program has passed them.
@@ -63,7 +65,8 @@ impl Runtime {
         let rank = communicator.rank();
         let queue = communicator.gpu().is_some().then(|| Queue::new(communicator.clone())).transpose();
         let queue = queue.map_err(|failure| Error::of_failure(&failure, rank))?.map(Arc::new);
-        Ok(Runtime { communicator, settings, queue })
+        let (factors, is_finalized) = (Factors::default(), AtomicBool::new(false));
+        Ok(Runtime { communicator, settings, queue, factors, is_finalized })
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -79,22 +82,32 @@ impl Runtime {
         self.queue.as_ref().map_or_else(|| self.communicator.failure(), |queue| queue.failure())
     }
 
-    /// Waits for what is under way.
-    pub(crate) fn drain(&self) {
-        self.queue.iter().for_each(|queue| queue.drain());
+    /// That the rank may still make calls.
+    pub(crate) fn check_not_finalized(&self) -> Result<(), Error> {
+        if self.is_finalized.load(Ordering::SeqCst) {
+            return Err(Error::usage("the communicator has been finalized"));
+        }
+        Ok(())
     }
 
-    /// A collective.
+    /// Waits for what is under way, and leaves the communicator. The rank makes no more calls.
+    pub(crate) fn leave(&self) {
+        self.is_finalized.store(true, Ordering::SeqCst);
+        self.queue.iter().for_each(|queue| queue.drain());
+        self.communicator.leave();
+    }
+
+    /// The call of a collective, its arguments checked.
     ///
     /// # Safety
     /// Buffers that are not null have the sizes of the call, and are used by nobody else until it is done, or only on its stream.
-    pub(crate) unsafe fn collective(&self, member: &Arc<Member>, asked: Asked) -> Result<c_int, Error> {
+    pub(crate) unsafe fn collective(&self, asked: Asked) -> Result<Call, Error> {
         let Asked { kind, send, recv, count, .. } = asked;
         let ranks = self.communicator.ranks();
-        self.check_use(member, asked.stream)?;
+        self.check_use(asked.stream)?;
         let data_type = data_type(asked.data_type)?;
         let (reduction, factor) = match asked.reduction {
-            Some(code) => reduction(member, code, data_type)?,
+            Some(code) => self.reduction(code, data_type)?,
             None => (Reduction::Sum, None),
         };
         let root = match asked.root {
@@ -124,8 +137,8 @@ impl Runtime {
             input: send.cast(),
             output: recv.cast(),
         };
-        // SAFETY: the caller's promise; null buffers are those of ranks that have none, or of calls without elements.
-        unsafe { self.call(member, operation, asked.stream, factor) }
+        // Null buffers are those of ranks that have none, or of calls without elements.
+        Ok(self.call(operation, asked.stream, factor))
     }
 
     /// How a collective would be carried out.
@@ -143,20 +156,19 @@ impl Runtime {
         chosen.map_err(|failure| Error::of_failure(&failure, self.communicator.rank()))
     }
 
-    /// A message to a rank, if `from` is given, or from one, if `into` is.
+    /// The call of a message to a rank or from one, its arguments checked.
     ///
     /// # Safety
     /// As for [`Runtime::collective`].
     pub(crate) unsafe fn message(
         &self,
-        member: &Arc<Member>,
         buffer: Buffer,
         count: usize,
         data_type_code: c_int,
         peer: c_int,
         stream: Stream,
-    ) -> Result<c_int, Error> {
-        self.check_use(member, stream)?;
+    ) -> Result<Call, Error> {
+        self.check_use(stream)?;
         let data_type = data_type(data_type_code)?;
         let peer = rank("peer", peer, self.communicator.ranks())?;
         check_count(count, data_type, 1)?;
@@ -168,31 +180,71 @@ impl Runtime {
         if count > 0 && is_null {
             return Err(no_buffer(name, count));
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.call(member, operation, stream, None) }
+        Ok(self.call(operation, stream, None))
     }
 
-    /// # Safety
-    /// As for [`Runtime::collective`].
-    unsafe fn call(
-        &self,
-        member: &Arc<Member>,
-        operation: Operation,
-        stream: Stream,
-        factor: Option<u64>,
-    ) -> Result<c_int, Error> {
+    fn call(&self, operation: Operation, stream: Stream, factor: Option<u64>) -> Call {
         let server = match &self.queue {
             Some(queue) => Server::Queue { queue: queue.clone(), stream: stream as usize, factor },
             None => Server::Caller(self.communicator.clone()),
         };
-        // SAFETY: the caller's promise.
-        unsafe { group::call(Call { _member: member.clone(), server, operation }) }
+        Call { server, operation }
     }
 
-    fn check_use(&self, member: &Member, stream: Stream) -> Result<(), Error> {
-        if member.is_finalized.load(Ordering::SeqCst) {
-            return Err(Error::usage("the communicator has been finalized"));
+    /// Makes a reduction that multiplies each input by a factor. On the host it is read now, wherever it is said to be; so is one that
+    /// is said to be there.
+    ///
+    /// # Safety
+    /// The pointer is null or has an element of the type; in memory that the GPU reaches, if it is said to be there.
+    pub(crate) unsafe fn add_factor(
+        &self,
+        scalar: *const c_void,
+        data_type_code: c_int,
+        is_on_device: bool,
+    ) -> Result<c_int, Error> {
+        let data_type = data_type(data_type_code)?;
+        if scalar.is_null() {
+            return Err(Error::argument("scalar", "NULL", "where the factor is"));
         }
+        if is_on_device && self.queue.is_some() {
+            return Ok(self.factors.add(Factor::OnGpu(data_type, scalar as u64)));
+        }
+        // SAFETY: the caller's promise.
+        let bytes = unsafe { std::slice::from_raw_parts(scalar.cast::<u8>(), data_type.size()) };
+        let factor = Scalar::from_bytes(data_type, bytes).expect("as many bytes as an element has");
+        Ok(self.factors.add(Factor::Value(factor)))
+    }
+
+    /// Forgets a reduction.
+    pub(crate) fn remove_factor(&self, code: c_int) -> Result<c_int, Error> {
+        if code < FIRST_OWN_REDUCTION || !self.factors.remove(code) {
+            let accepted = "what ncclRedOpCreatePreMulSum has given for this communicator, once";
+            return Err(Error::argument("op", code, accepted));
+        }
+        Ok(result::SUCCESS)
+    }
+
+    /// The reduction with a code, and where its factor is on a GPU, if it is there.
+    fn reduction(&self, code: c_int, data_type: DataType) -> Result<(Reduction, Option<u64>), Error> {
+        if let Some(fixed) = u32::try_from(code).ok().and_then(Reduction::from_code) {
+            return Ok((fixed, None));
+        }
+        let accepted = "0 (ncclSum) to 4 (ncclAvg), or what ncclRedOpCreatePreMulSum has given for this communicator";
+        let factor = self.factors.get(code).ok_or_else(|| Error::argument("op", code, accepted))?;
+        let (own, value, address) = match factor {
+            Factor::Value(value) => (value.data_type(), value, None),
+            // Each call reads the value on its stream.
+            Factor::OnGpu(own, address) => (own, zero(own), Some(address)),
+        };
+        if own != data_type {
+            let (own, asked) = (own.name(), data_type.name());
+            return Err(Error::argument("datatype", asked, &format!("{own}, the type of the factor of op {code}")));
+        }
+        Ok((Reduction::PreMulSum(value), address))
+    }
+
+    fn check_use(&self, stream: Stream) -> Result<(), Error> {
+        self.check_not_finalized()?;
         let Some(queue) = &self.queue else {
             if stream.is_null() {
                 return Ok(());
@@ -224,25 +276,6 @@ pub(crate) fn data_type(code: c_int) -> Result<DataType, Error> {
     known.ok_or_else(|| Error::argument("datatype", code, "0 (ncclInt8) to 11 (ncclFloat8e5m2)"))
 }
 
-/// The reduction with a code, and where its factor is on a GPU, if it is there.
-fn reduction(member: &Member, code: c_int, data_type: DataType) -> Result<(Reduction, Option<u64>), Error> {
-    if let Some(fixed) = u32::try_from(code).ok().and_then(Reduction::from_code) {
-        return Ok((fixed, None));
-    }
-    let accepted = "0 (ncclSum) to 4 (ncclAvg), or what ncclRedOpCreatePreMulSum has given for this communicator";
-    let factor = member.factor(code).ok_or_else(|| Error::argument("op", code, accepted))?;
-    let (own, value, address) = match factor {
-        Factor::Value(value) => (value.data_type(), value, None),
-        // Each call reads the value on its stream.
-        Factor::OnGpu(own, address) => (own, zero(own), Some(address)),
-    };
-    if own != data_type {
-        let (own, asked) = (own.name(), data_type.name());
-        return Err(Error::argument("datatype", asked, &format!("{own}, the type of the factor of op {code}")));
-    }
-    Ok((Reduction::PreMulSum(value), address))
-}
-
 fn rank(name: &str, value: c_int, ranks: u32) -> Result<u32, Error> {
     match u32::try_from(value) {
         Ok(rank) if rank < ranks => Ok(rank),
@@ -265,38 +298,4 @@ fn no_buffer(name: &str, count: usize) -> Error {
 /// A factor whose value is not known yet.
 fn zero(data_type: DataType) -> Scalar {
     Scalar::from_bytes(data_type, &[0; 8][..data_type.size()]).expect("as many bytes as an element has")
-}
-
-/// Makes a reduction that multiplies each input by a factor. On the host it is read now, wherever it is said to be; so is one that
-/// is said to be there.
-///
-/// # Safety
-/// The pointer is null or has an element of the type; in memory that the GPU reaches, if it is said to be there.
-pub(crate) unsafe fn add_factor(
-    member: &Member,
-    runtime: &Runtime,
-    scalar: *const c_void,
-    data_type_code: c_int,
-    is_on_device: bool,
-) -> Result<c_int, Error> {
-    let data_type = data_type(data_type_code)?;
-    if scalar.is_null() {
-        return Err(Error::argument("scalar", "NULL", "where the factor is"));
-    }
-    if is_on_device && runtime.queue.is_some() {
-        return Ok(member.add_factor(Factor::OnGpu(data_type, scalar as u64)));
-    }
-    // SAFETY: the caller's promise.
-    let bytes = unsafe { std::slice::from_raw_parts(scalar.cast::<u8>(), data_type.size()) };
-    let factor = Scalar::from_bytes(data_type, bytes).expect("as many bytes as an element has");
-    Ok(member.add_factor(Factor::Value(factor)))
-}
-
-/// Forgets a reduction.
-pub(crate) fn remove_factor(member: &Member, code: c_int) -> Result<c_int, Error> {
-    if code < FIRST_OWN_REDUCTION || !member.remove_factor(code) {
-        let accepted = "what ncclRedOpCreatePreMulSum has given for this communicator, once";
-        return Err(Error::argument("op", code, accepted));
-    }
-    Ok(result::SUCCESS)
 }
