@@ -58,6 +58,7 @@ test: $(VENV)/.engine $(LIBRARY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
+	PYTHONPATH=. $(BIN)/python -m lab.rust_modules
 	$(BIN)/pytest --numprocesses 2
 
 # Everything but PyTorch comes from .venv, so that the other Python needs nothing else.

@@ -17,7 +17,8 @@ Module = tuple[str, ...]
 ROOT = Path(__file__).parents[1]
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
-_TESTS = re.compile(r"#\[cfg\((?:all\()?test\b.*?\]\s*mod \w+ \{.*\Z", re.DOTALL)
+_TESTS = re.compile(r"#\[cfg\((?:all\()?test\b[^\]]*\]\s*mod \w+ \{.*\Z", re.DOTALL)
+_RENAMED = re.compile(r"\s+as\s+\w+")
 _PATH = re.compile(r"\b(crate|super|self)((?:::(?:\w+))+)?(::\{)?")
 
 
@@ -31,7 +32,7 @@ def modules(source: Path) -> dict[Module, str]:
         name = parts[:-1] if parts[-1] in ("mod", "lib") else parts
         text = _STRING.sub('""', _COMMENT.sub("", path.read_text(encoding="utf-8")))
         if name[-1:] != ("tests",):
-            found[name] = _TESTS.sub("", text)
+            found[name] = _RENAMED.sub("", _TESTS.sub("", text))
     return found
 
 
@@ -54,8 +55,6 @@ def _braced(text: str, at: int) -> Iterator[tuple[str, ...]]:
                 return
         elif character.isalnum() or character in "_:":
             word += character
-        elif word.endswith(" as"):
-            return
 
 
 def named(module: Module, text: str) -> Iterator[Module]:
