@@ -324,6 +324,53 @@ def test_stages_of_a_pipeline_are_tried_out_once() -> None:
     assert shapes["tensor"].isdisjoint(shapes["data"])  # between servers
 
 
+def of_tables(exchange: str, reduction: str) -> dict[str, Any]:
+    """The engine's description of a model with tables of embeddings, its chunks left open."""
+    (variant,) = load(
+        {
+            **{"name": "one", "topology": "Torus(4,2)", "network": "flow"},
+            "workload": {"model": "dlrm", "batch": 512},
+            "collective": {"algorithm": reduction, "algorithms": {"all-to-all": exchange}},
+        }
+    )._study.variants
+    return specification.incomplete(variant.experiment, None)
+
+
+def tried(described: dict[str, Any], attempt: in_flight.Try) -> None:
+    """Looks for the chunks of a run."""
+    list(in_flight.completed(described, in_flight.marked(described), _core.asked, attempt))
+
+
+def test_chunks_are_looked_for_in_collectives_that_have_them() -> None:
+    """Trees of an all-reduce cut it themselves, however large it is."""
+    kinds: set[str] = set()
+
+    def attempt(request: str, most_work: int) -> in_flight.Tried | None:
+        kinds.add(json.loads(request)["job"]["collective"])
+        return in_flight.Tried(1000, 1000, 1)
+
+    tried(of_tables("direct", "double-binary-tree"), attempt)
+    assert kinds == {"all-to-all"}
+    tried(of_tables("direct", "ring"), attempt)
+    assert kinds == {"all-to-all", "all-reduce"}
+
+
+def test_chunks_are_looked_for_once_whatever_the_algorithms_of_other_kinds() -> None:
+    requests: list[str] = []
+
+    def attempt(request: str, most_work: int) -> in_flight.Tried | None:
+        requests.append(request)
+        return in_flight.Tried(1000, 1000, 1)
+
+    tried(of_tables("direct", "ring"), attempt)
+    assert len(requests) == len(set(requests)) > 0
+    first = len(requests)
+    tried(of_tables("ring", "ring"), attempt)
+    assert len(requests) == first
+    tried(of_tables("ring", "direct"), attempt)
+    assert len(requests) > first
+
+
 def of_pipeline(micro_batches: int) -> Variant:
     """GPT-2 on four servers: two stages, two copies, each divided among the GPUs of a server."""
     (variant,) = load(

@@ -93,11 +93,14 @@ def chunks(section: dict[str, Any], kind: str, size: int) -> int:
 def alone(
     specified: dict[str, Any], section: dict[str, Any], groups: dict[str, Any] | None, kind: str, root: int
 ) -> dict[str, Any]:
-    """The description of a collective of no bytes that `groups` carry out as `section` says, and nothing beside it."""
+    """The description of a collective of no bytes that `groups` carry out as `section` says, and nothing beside it. It
+    is the same whatever the algorithms of other kinds, so that answers about it hold for all of these.
+    """
+    own = [(other, name) for other, name in section["algorithms"] if other == kind]
     return {
         **{key: specified[key] for key in ("fabric", "fold", "network", "endpoint")},
         "groups": groups,
-        "collectives": section,
+        "collectives": section | {"algorithms": own},
         "job": {"kind": "collective", "collective": kind, "bytes": 0, "root": root},
         "output": {"window_ps": 10**12, "trace_npus": [], "trace_limit": 0},
     }

@@ -46,7 +46,7 @@ from syncline.sections.workloads import ROOTED
 if TYPE_CHECKING:
     from syncline.sections.collective import Collective
 
-RULE: Final = 5
+RULE: Final = 6
 """The version of what follows from a fabric: results that were kept are for one of them."""
 SMALLEST: Final = 4 * 1024
 """Bytes of the smallest chunk that is tried."""
@@ -202,7 +202,7 @@ def completed(
     for part, section in parts:
         if id(section) not in wanted or len(part.members[0]) == 1:
             continue
-        kind, root, size = max(part.collectives, key=lambda one: one[2], default=("", 0, 0))
+        kind, root, size = max(_cut(part, section), key=lambda one: one[2], default=("", 0, 0))
         fixed = int(section["inflight"]) if wanted[id(section)] == CHUNK_ALONE else None
         middle = _middle(part, kind, root)
         key = (id(section), part.shape, kind, root, size, middle)
@@ -221,6 +221,12 @@ def completed(
         if is_only and section["slices"] == 0 and usual.slices is not None:
             section["slices"] = usual.slices
         yield names.get(key_), usual
+
+
+def _cut(part: demand.Asked, section: dict[str, Any]) -> list[tuple[str, int, int]]:
+    """Kind, root and bytes of the collectives of a communicator whose kinds have no number of chunks of their own."""
+    own = dict(section.get("chunks_of", ()))
+    return [each for each in part.collectives if each[0] not in own]
 
 
 def _middle(part: demand.Asked, kind: str, root: int) -> int:
@@ -249,8 +255,7 @@ def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tu
     found: dict[str | None, Few] = {}
     known: set[tuple[int, int, str, int, int, int]] = set()
     for part, section in demand.parts(specified, ask):
-        own_number = dict(section.get("chunks_of", ()))
-        collectives = [each for each in part.collectives if each[0] not in own_number]
+        collectives = _cut(part, section)
         if not 1 < len(part.members[0]) <= MOST_RANKS or not collectives or section.get("plans"):
             continue
         kind, root, size = max(collectives, key=lambda one: one[2])
