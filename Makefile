@@ -1,5 +1,6 @@
 # make demo           the main study, from a fresh clone to its report
-# make test           formatting, lints, types and all tests
+# make test           formatting, lints, types and the tests of the first tier: 20 minutes on two cores, compiling included
+# make test-all       all of that with slow tests, other random examples each time, and every command of every page
 # make test-torch     the tests that need PyTorch, with a Python that has it: PYTHON_TORCH, of the same version as .venv
 # make test-sanitize  the collective library with the address sanitizer, which needs a nightly Rust
 # make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
@@ -25,11 +26,14 @@ BIN := $(VENV)/bin
 RUST_FILES := $(shell find crates -name '*.rs' -o -name 'Cargo.toml')
 RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(filter-out crates/runtime/% crates/nccl/%,$(RUST_FILES))
 LIBRARY := python/syncline/libsyncline_nccl.so
-LIBRARY_SOURCES := Cargo.toml Cargo.lock $(filter crates/core/% crates/topology/% crates/collective/% crates/runtime/% crates/nccl/%,$(RUST_FILES))
+LIBRARY_CRATES := $(addprefix crates/,core topology collective runtime nccl)
+LIBRARY_SOURCES := Cargo.toml Cargo.lock $(filter $(LIBRARY_CRATES:%=%/%),$(RUST_FILES))
 
-# How Rust is built: release, or dev, with whose parts tests are built as well.
-PROFILE ?= release
-BUILT = $${CARGO_TARGET_DIR:-target}/$(patsubst dev,debug,$(PROFILE))
+# What is measured or shown takes the engine that is built for speed; tests take any that is built from the present sources.
+# Where there is none, they have it built with the parts that the tests of Rust are linked with.
+ENGINE := $(VENV)/.engine
+FAST_ENGINE := $(VENV)/.engine-release
+TARGET = $${CARGO_TARGET_DIR:-target}
 
 HOST = $(shell rustc -vV | sed -n 's/^host: //p')
 
@@ -39,30 +43,55 @@ TARGETS ?=
 CASES ?= 100000
 SEED ?= 1
 
-.PHONY: demo test test-torch test-sanitize library wheels fuzz bench docs docs-check picture validation \
+.PHONY: demo test test-all test-torch test-sanitize library wheels fuzz bench docs docs-check picture validation \
   reproduction records tools
 .DELETE_ON_ERROR:
 
-demo: $(VENV)/.engine
+demo: $(FAST_ENGINE)
 	$(BIN)/syncline run ace/resnet50 --out runs/resnet50
 	@echo
 	@echo "The report is $(CURDIR)/runs/resnet50/report.html: open it in a browser."
 
-# The collective library is tested on its own: what its tests need would have every other crate built once more.
-test: $(VENV)/.engine $(LIBRARY)
+define STATIC_CHECKS
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --quiet -- -D warnings
-	cargo test --workspace --exclude syncline-runtime --exclude syncline-nccl --quiet
-	cargo test -p syncline-runtime -p syncline-nccl --quiet
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	PYTHONPATH=python $(BIN)/lint-imports --no-cache --no-logo
 	PYTHONPATH=. $(BIN)/python -m lab.rust_modules
+endef
+
+# The collective library is tested on its own: what its tests need would have every other crate built once more.
+TEST_ENGINE := cargo test --workspace --exclude syncline-runtime --exclude syncline-nccl --quiet
+TEST_LIBRARY := cargo test -p syncline-runtime -p syncline-nccl --quiet
+
+# The digest of the sources of which the tests of the collective library passed last, as make noted it; it is committed.
+LIBRARY_PASSED := crates/nccl/tests/passed.sha256
+LIBRARY_DIGEST := find Cargo.toml Cargo.lock $(LIBRARY_CRATES) -type f ! -path $(LIBRARY_PASSED) -print0 | LC_ALL=C sort -z | \
+  xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
+
+# Random examples are the same each time, so that what fails is what was changed.
+test: $(ENGINE) $(LIBRARY)
+	$(STATIC_CHECKS)
+	PROPTEST_RNG_SEED=1 $(TEST_ENGINE)
+	@if [ "$$($(LIBRARY_DIGEST))" = "$$(cat $(LIBRARY_PASSED))" ]; then \
+	  echo "The collective library is as it was when its tests passed; make test-all runs them in any case."; \
+	else $(TEST_LIBRARY) && $(LIBRARY_DIGEST) > $(LIBRARY_PASSED); fi
+	$(BIN)/pytest --numprocesses 2 -m "not slow" --hypothesis-seed 1
+
+test-all: BEGAN := $(shell date +%s)
+test-all: $(ENGINE) $(LIBRARY)
+	$(STATIC_CHECKS)
+	$(TEST_ENGINE) -- --include-ignored
+	$(TEST_LIBRARY)
+	@$(LIBRARY_DIGEST) > $(LIBRARY_PASSED)
 	$(BIN)/pytest --numprocesses 2
+	$(BIN)/python -m tests.documents
+	@echo "All tests passed, in $$((($$(date +%s) - $(BEGAN) + 30) / 60)) minutes."
 
 # Everything but PyTorch comes from .venv, so that the other Python needs nothing else.
-test-torch: $(VENV)/.engine $(LIBRARY)
+test-torch: $(ENGINE) $(LIBRARY)
 	@$(PYTHON_TORCH) -c 'import torch' 2>/dev/null || { \
 	  echo "$(PYTHON_TORCH) has no PyTorch. Name a Python that has: make test-torch PYTHON_TORCH=/path/to/python" >&2; exit 1; }
 	PYTHONPATH=python:$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))') \
@@ -71,7 +100,7 @@ test-torch: $(VENV)/.engine $(LIBRARY)
 # Only the library and the C programs are instrumented, not the test that starts them. The library has no runtime of
 # the sanitizer of its own: it finds that of the program. Libraries that are opened as NCCL's is (RTLD_DEEPBIND) the
 # sanitizer refuses.
-SANITIZED = $${CARGO_TARGET_DIR:-target}/sanitized
+SANITIZED = $(TARGET)/sanitized
 
 test-sanitize: | tools
 	@cargo +nightly --version >/dev/null 2>&1 || { \
@@ -81,10 +110,11 @@ test-sanitize: | tools
 	  TESTED_LIBRARY=$$(realpath $(SANITIZED))/$(HOST)/debug/libsyncline_nccl.so \
 	  cargo test --quiet -p syncline-nccl --test programs -- --skip forwarding::
 
-fuzz: $(VENV)/.engine
+fuzz: $(FAST_ENGINE)
 	$(BIN)/python -m tests.fuzz --cases $(CASES) --seed $(SEED) --record
 
-library: $(LIBRARY)
+library: | tools
+	$(call INSTALL_LIBRARY,release)
 
 # For other computers: `make wheels TARGETS=aarch64-apple-darwin`, after `rustup target add` of the same. What is for this
 # one is checked with the packages of .venv.
@@ -97,29 +127,29 @@ $(WHEELS)/.packages: requirements-wheels.txt | tools
 	$(WHEELS)/bin/pip install --quiet --disable-pip-version-check -r requirements-wheels.txt
 	@touch $@
 
-bench: $(VENV)/.engine
+bench: $(FAST_ENGINE)
 	cargo bench --workspace
 
-docs: $(VENV)/.engine
+docs: $(ENGINE)
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=python:. $(BIN)/mkdocs build --strict
 	@echo "The documentation is $(CURDIR)/site/index.html: open it in a browser."
 
-docs-check: $(VENV)/.engine
+docs-check: $(FAST_ENGINE)
 	$(BIN)/python -m tests.documents
 
-picture: $(VENV)/.engine
+picture: $(FAST_ENGINE)
 	PYTHONPATH=python $(BIN)/python -m website.picture > docs/assets/demo.svg
 
-validation: $(VENV)/.engine
+validation: $(FAST_ENGINE)
 	PYTHONPATH=python $(BIN)/python -m lab.validation --refit
 	PYTHONPATH=python $(BIN)/python -m lab.ns3 --record
 	PYTHONPATH=python $(BIN)/python -m lab.training_times --record
 	PYTHONPATH=python $(BIN)/python -m lab.validation -o docs/validation.md
 
-reproduction: $(VENV)/.engine
+reproduction: $(FAST_ENGINE)
 	$(BIN)/syncline reproduce --write docs/reproduction.md --keep runs/reproduction
 
-records: $(VENV)/.engine
+records: $(FAST_ENGINE)
 	$(BIN)/python -m tests.records --keep runs/reproduction
 
 tools:
@@ -141,11 +171,24 @@ $(VENV)/.packages: requirements.txt | tools
 
 # The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale. How it
 # was built is kept, so that a test can pack it into a wheel without building it anew.
-$(VENV)/.engine: $(VENV)/.packages $(RUST_SOURCES) | tools
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(PROFILE) --quiet
-	@{ echo PROFILE=$(PROFILE); env | LC_ALL=C sort | grep -E '^(CARGO_|RUSTFLAGS=)'; } > $@ || true
+define BUILD_ENGINE
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(1) --quiet
+	@{ echo PROFILE=$(1); env | LC_ALL=C sort | grep -E '^(CARGO_|RUSTFLAGS=)'; } > $(ENGINE) || true
+endef
+
+$(FAST_ENGINE): $(VENV)/.packages $(RUST_SOURCES) | tools
+	$(call BUILD_ENGINE,release)
+	@touch $@
+
+$(ENGINE): $(VENV)/.packages $(RUST_SOURCES) | tools
+	@rm -f $(FAST_ENGINE)
+	$(call BUILD_ENGINE,dev)
 
 # The collective library knows nothing of Python. It is put where the package looks for it.
+define INSTALL_LIBRARY
+	cargo build --profile $(1) --quiet -p syncline-nccl
+	install -s -m 755 $(TARGET)/$(patsubst dev,debug,$(1))/libsyncline_nccl.so $(LIBRARY)
+endef
+
 $(LIBRARY): $(LIBRARY_SOURCES) | tools
-	cargo build --profile $(PROFILE) --quiet -p syncline-nccl
-	install -s -m 755 $(BUILT)/libsyncline_nccl.so $@
+	$(call INSTALL_LIBRARY,dev)

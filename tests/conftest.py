@@ -15,7 +15,7 @@ import hypothesis
 import pytest
 
 from support import browser as browsers
-from support import command, fake_core, inputs
+from support import command, fake_core, inputs, tiers
 from support.browser import Page
 from support.command import Ended
 from syncline import core
@@ -24,16 +24,24 @@ from syncline.engine import choice
 
 def pytest_configure(config: pytest.Config) -> None:
     """Says what markers mean, and that examples may take their time."""
-    meaning = "torch: needs PyTorch, which is not installed with the rest (make test-torch)"
-    config.addinivalue_line("markers", meaning)
+    for meaning in (
+        "torch: needs PyTorch, which is not installed with the rest (make test-torch)",
+        "slow: is left to make test-all (tests/slow.txt)",
+    ):
+        config.addinivalue_line("markers", meaning)
     # How long an example takes says more about what else the machine does than about the code.
     unhurried = [hypothesis.HealthCheck.too_slow]
     hypothesis.settings.register_profile("unhurried", deadline=None, suppress_health_check=unhurried)
     hypothesis.settings.load_profile("unhurried")
 
 
+@pytest.hookimpl(tryfirst=True)  # before others leave out what is marked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips tests that need PyTorch where there is none."""
+    """Marks tests that are slow, and skips tests that need PyTorch where there is none."""
+    slow = {test.name for test in tiers.slow()}
+    for item in items:
+        if item.nodeid in slow:
+            item.add_marker(pytest.mark.slow)
     if importlib.util.find_spec("torch") is None:
         for item in items:
             if item.get_closest_marker("torch") is not None:

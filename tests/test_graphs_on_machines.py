@@ -66,20 +66,22 @@ def written(folder: Path, graph: Graph, topology: str, more: str = "") -> str:
     return str(path)
 
 
-def test_a_pipeline_on_servers_folds_and_is_the_whole_run(tmp_path: Path, syncline_command: Command) -> None:
+@pytest.mark.parametrize(("network", "simulated"), [("flow", 2), ("packet", 4)])
+def test_a_pipeline_on_servers_folds_and_is_the_whole_run(
+    network: str, simulated: int, tmp_path: Path, syncline_command: Command
+) -> None:
     path = written(tmp_path, pipeline(), f"dgx-h100(nodes={SERVERS})")
-    for network, simulated in (("flow", 2), ("packet", 4)):
-        folded, whole = (
-            result(syncline_command("run", path, "--json", "--set", f"network.backend={network}", "--set", f"fold={f}"))
-            for f in ("auto", "off")
-        )
-        assert folded["fidelity"]["simulated_npus"] == simulated
-        assert whole["fidelity"]["simulated_npus"] == SERVERS * GPUS
-        for run in (folded["runs"][0], whole["runs"][0]):
-            for name in ("npu", "fidelity", "events"):
-                run.pop(name, None)
-        assert folded["runs"] == whole["runs"]
-        assert [entry["npus"] for entry in folded["runs"][0]["classes"]] == [16, 16]
+    folded, whole = (
+        result(syncline_command("run", path, "--json", "--set", f"network.backend={network}", "--set", f"fold={f}"))
+        for f in ("auto", "off")
+    )
+    assert folded["fidelity"]["simulated_npus"] == simulated
+    assert whole["fidelity"]["simulated_npus"] == SERVERS * GPUS
+    for run in (folded["runs"][0], whole["runs"][0]):
+        for name in ("npu", "fidelity", "events"):
+            run.pop(name, None)
+    assert folded["runs"] == whole["runs"]
+    assert [entry["npus"] for entry in folded["runs"][0]["classes"]] == [16, 16]
 
 
 def test_jobs_share_the_network_of_a_cluster(tmp_path: Path, syncline_command: Command) -> None:

@@ -143,13 +143,13 @@ fn what_exceeds_the_memory_is_refused_with_what_would_fit() {
         spec.memory_limit_bytes = Some(bytes);
         checked(&spec)
     };
-    let mut wide = all_reduce(vec![dim(256, 25, 1), dim(128, 25, 1), dim(128, 25, 1)], ideal(), 1 << 20);
-    let message = limited(wide.clone(), 1 << 30);
-    assert!(message.contains("4194304 simulated NPUs (which are not folded: folding is turned off) take"), "{message}");
+    let mut wide = all_reduce(vec![dim(128, 25, 1), dim(64, 25, 1), dim(64, 25, 1)], ideal(), 1 << 20);
+    let message = limited(wide.clone(), 1 << 27);
+    assert!(message.contains("524288 simulated NPUs (which are not folded: folding is turned off) take"), "{message}");
     assert!(message.contains("; accepted: about "), "{message}");
     wide.fold = FoldSpec::On;
-    let message = limited(wide, 200_000_000);
-    assert!(message.contains("4194304 NPUs take about 253 MB of memory, of which 200 MB may be taken"), "{message}");
+    let message = limited(wide, 20_000_000);
+    assert!(message.contains("524288 NPUs take about 31.6 MB of memory, of which 20 MB may be taken"), "{message}");
     let mut crumbs = all_reduce(vec![dim(4, 25, 1)], ideal(), 1 << 30);
     crumbs.collectives.chunking = crate::support::chunks_of(16);
     let message = limited(crumbs, 1 << 30);
