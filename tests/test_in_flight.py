@@ -18,7 +18,7 @@ from support.experiments import study
 from syncline import core, load
 from syncline.base import quantities
 from syncline.core import _core
-from syncline.engine import completing, demand, in_flight, specification
+from syncline.engine import chunk_search, completing, demand, in_flight, specification
 from syncline.engine import runs as engine
 from syncline.experiment.load import Variant
 
@@ -96,15 +96,15 @@ def test_no_other_chunks_are_much_faster(topology: str, size: str, algorithm: st
 def test_what_is_slower_for_usual_collectives_is_not_taken() -> None:
     """Later waves take three times as long as by the law; a collective of few chunks has none."""
 
-    def attempt(request: str, most_work: int) -> in_flight.Tried | None:
+    def attempt(request: str, most_work: int) -> chunk_search.Tried | None:
         read = json.loads(request)
         chunks, inflight = number_of_chunks(read), read["collectives"]["inflight"]
         t = read["job"]["bytes"] // chunks
         whole, first = 1_000_000 + 3 * t, min(chunks, inflight)
         time = whole + (first - 1) * t + (chunks - first) * max(t, 3 * whole // inflight)
-        return in_flight.Tried(time, chunks * t, chunks)
+        return chunk_search.Tried(time, chunks * t, chunks)
 
-    alone = in_flight._Alone("{}", ALONE, attempt)
+    alone = chunk_search.Alone("{}", ALONE, attempt)
     found = [in_flight._found(alone, (2**26, middle), 16, is_only=True) for middle in (2**26, 2**19)]
     sizes = [0 if one is None else one.usual.chunk for one in found]
     assert sizes[1] < sizes[0]  # of a usual one, several chunks are in flight
@@ -192,11 +192,11 @@ def number_of_chunks(description: dict[str, Any]) -> int:
 
 @given(size=st.integers(1, 2**40), chunk=st.integers(1, 2**40))
 def test_equal_chunks_are_as_many_and_their_last_one_is_hardly_shorter(size: int, chunk: int) -> None:
-    equal = in_flight.equal(size, chunk)
+    equal = chunk_search.equal(size, chunk)
     chunks = -(-size // chunk)
     assert -(-size // equal) == chunks
     assert equal <= chunk
-    assert chunks == 1 or equal - (size - (chunks - 1) * equal) <= in_flight.ALIGNED * chunks
+    assert chunks == 1 or equal - (size - (chunks - 1) * equal) <= chunk_search.ALIGNED * chunks
 
 
 @pytest.mark.parametrize("size", ["1MB", "300kB", "12345678B"])
@@ -256,13 +256,13 @@ def test_the_search_on_a_chain_of_known_times(is_only: bool) -> None:
         whole = 1_000_000 + 3 * t
         return whole + (chunks - 1) * (t if chunks <= inflight else max(t, whole // inflight))
 
-    def attempt(request: str, most_work: int) -> in_flight.Tried | None:
+    def attempt(request: str, most_work: int) -> chunk_search.Tried | None:
         read = json.loads(request)
         collectives, size = read["collectives"], read["job"]["bytes"]
         chunks = number_of_chunks(read)
-        return in_flight.Tried(time(size, chunks, collectives["inflight"]), size, chunks)
+        return chunk_search.Tried(time(size, chunks, collectives["inflight"]), size, chunks)
 
-    found = in_flight._found(in_flight._Alone("{}", ALONE, attempt), (2**26, 2**26), None, is_only)
+    found = in_flight._found(chunk_search.Alone("{}", ALONE, attempt), (2**26, 2**26), None, is_only)
     assert found is not None
     cuts = [(2**c, 2**n) for c in range(11) for n in range(9)]
     best = min(time(2**26, *of) for of in cuts)
@@ -336,7 +336,7 @@ def of_tables(exchange: str, reduction: str) -> dict[str, Any]:
     return specification.incomplete(variant.experiment, None)
 
 
-def tried(described: dict[str, Any], attempt: in_flight.Try) -> None:
+def tried(described: dict[str, Any], attempt: chunk_search.Try) -> None:
     """Looks for the chunks of a run."""
     list(in_flight.completed(described, in_flight.marked(described), _core.asked, attempt))
 
@@ -345,9 +345,9 @@ def test_chunks_are_looked_for_in_collectives_that_have_them() -> None:
     """Trees of an all-reduce cut it themselves, however large it is."""
     kinds: set[str] = set()
 
-    def attempt(request: str, most_work: int) -> in_flight.Tried | None:
+    def attempt(request: str, most_work: int) -> chunk_search.Tried | None:
         kinds.add(json.loads(request)["job"]["collective"])
-        return in_flight.Tried(1000, 1000, 1)
+        return chunk_search.Tried(1000, 1000, 1)
 
     tried(of_tables("direct", "double-binary-tree"), attempt)
     assert kinds == {"all-to-all"}
@@ -358,9 +358,9 @@ def test_chunks_are_looked_for_in_collectives_that_have_them() -> None:
 def test_chunks_are_looked_for_once_whatever_the_algorithms_of_other_kinds() -> None:
     requests: list[str] = []
 
-    def attempt(request: str, most_work: int) -> in_flight.Tried | None:
+    def attempt(request: str, most_work: int) -> chunk_search.Tried | None:
         requests.append(request)
-        return in_flight.Tried(1000, 1000, 1)
+        return chunk_search.Tried(1000, 1000, 1)
 
     tried(of_tables("direct", "ring"), attempt)
     assert len(requests) == len(set(requests)) > 0

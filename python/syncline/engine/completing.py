@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline.core import binding, cancelling
 from syncline.core.attempt import NO_LIMIT, Attempt
-from syncline.engine import demand, in_flight, planned, pricing, rank_order
+from syncline.engine import chunk_search, demand, in_flight, planned, pricing, rank_order
 from syncline.engine.specification import incomplete
 from syncline.experiment.effect import effective
 from syncline.sections.experiment import Experiment
@@ -133,7 +133,7 @@ class _Glimpse:
     npus: int
     """Of the machine, which is set up for each trial."""
 
-    def __call__(self, request: str, most_work: int) -> in_flight.Tried | None:
+    def __call__(self, request: str, most_work: int) -> chunk_search.Tried | None:
         """What a described run takes; nothing if it is costly or cannot be carried out."""
         from syncline.core import _core
 
@@ -146,7 +146,7 @@ class _Glimpse:
         if seen.ending != "complete":
             return None
         setup = SET_UP * self.npus
-        return in_flight.Tried(seen.time_ps, seen.busiest_link_ps, seen.work, setup, seen.slices, seen.phases)
+        return chunk_search.Tried(seen.time_ps, seen.busiest_link_ps, seen.work, setup, seen.slices, seen.phases)
 
 
 def _time(request: str) -> int:

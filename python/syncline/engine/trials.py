@@ -27,7 +27,7 @@ from syncline.base.errors import EngineDefectError, InputError, SimulationFailed
 from syncline.base.section import Section
 from syncline.core.attempt import NO_LIMIT, Attempt
 from syncline.core.preview import Preview
-from syncline.engine import completing, estimate, in_flight
+from syncline.engine import chunk_search, completing, estimate, in_flight
 from syncline.engine import runs as engine
 from syncline.experiment.load import Variant
 from syncline.sections.collective import DEFAULT_CHUNK
@@ -288,7 +288,7 @@ def _sure_work(candidate: Candidate) -> int:
 
 def _is_costly(candidate: Candidate) -> bool:
     """Whether it is too costly a trial in one chunk and one slice."""
-    return _sure_work(candidate) > in_flight.COSTLY
+    return _sure_work(candidate) > chunk_search.COSTLY
 
 
 def _bound(candidate: Candidate) -> int:
@@ -300,7 +300,7 @@ def _bound(candidate: Candidate) -> int:
     if preview is None or not isinstance(workload, CollectiveWorkload):
         return 0
     least = max(preview.lower_bound_ps, preview.steps * experiment.fabric.shortest_latency)
-    if experiment.collective.algorithm_of(workload.collective) in in_flight.BALANCED:
+    if experiment.collective.algorithm_of(workload.collective) in chunk_search.BALANCED:
         return least  # other chunks have other links as their busiest ones
     # What links carry is counted on a sample of many NPUs, so that it may be a little less.
     return max(least, preview.busy_ps if preview.npus <= SAMPLE else preview.busy_ps * 9 // 10)
