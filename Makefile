@@ -172,7 +172,7 @@ $(VENV)/.packages: requirements.txt | tools
 # The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale. How it
 # was built is kept, so that a test can pack it into a wheel without building it anew.
 define BUILD_ENGINE
-	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(1) --quiet
+	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(1) --quiet
 	@{ echo PROFILE=$(1); env | LC_ALL=C sort | grep -E '^(CARGO_|RUSTFLAGS=)'; } > $(ENGINE) || true
 endef
 
