@@ -1,6 +1,7 @@
 # make demo           the main study, from a fresh clone to its report
 # make test           formatting, lints, types and the tests of the first tier: 20 minutes on two cores, compiling included
-# make test-all       all of that with slow tests, other random examples each time, and every command of every page
+# make test-all       all of that with slow tests, those of the collective library and every command of every page; SEED=2
+#                     takes other random examples
 # make test-torch     the tests that need PyTorch, with a Python that has it: PYTHON_TORCH, of the same version as .venv
 # make test-sanitize  the collective library with the address sanitizer, which needs a nightly Rust
 # make library        the collective library, with the interface of NCCL: python/syncline/libsyncline_nccl.so
@@ -63,30 +64,31 @@ define STATIC_CHECKS
 endef
 
 # The collective library is tested on its own: what its tests need would have every other crate built once more.
-TEST_ENGINE := cargo test --workspace --exclude syncline-runtime --exclude syncline-nccl --quiet
-TEST_LIBRARY := cargo test -p syncline-runtime -p syncline-nccl --quiet
+# Random examples are made from a seed, so that what fails is what was changed.
+TEST_ENGINE := PROPTEST_RNG_SEED=$(SEED) cargo test --workspace --exclude syncline-runtime --exclude syncline-nccl --quiet
+TEST_LIBRARY := PROPTEST_RNG_SEED=$(SEED) cargo test -p syncline-runtime -p syncline-nccl --quiet
+TEST_PYTHON := $(BIN)/pytest --numprocesses 2 --hypothesis-seed $(SEED)
 
 # The digest of the sources of which the tests of the collective library passed last, as make noted it; it is committed.
 LIBRARY_PASSED := crates/nccl/tests/passed.sha256
 LIBRARY_DIGEST := find Cargo.toml Cargo.lock $(LIBRARY_CRATES) -type f ! -path $(LIBRARY_PASSED) -print0 | LC_ALL=C sort -z | \
   xargs -0 sha256sum | sha256sum | cut -d ' ' -f 1
 
-# Random examples are the same each time, so that what fails is what was changed.
 test: $(ENGINE) $(LIBRARY)
 	$(STATIC_CHECKS)
-	PROPTEST_RNG_SEED=1 $(TEST_ENGINE)
+	$(TEST_ENGINE)
 	@if [ "$$($(LIBRARY_DIGEST))" = "$$(cat $(LIBRARY_PASSED))" ]; then \
 	  echo "The collective library is as it was when its tests passed; make test-all runs them in any case."; \
 	else $(TEST_LIBRARY) && $(LIBRARY_DIGEST) > $(LIBRARY_PASSED); fi
-	$(BIN)/pytest --numprocesses 2 -m "not slow" --hypothesis-seed 1
+	$(TEST_PYTHON) -m "not slow"
 
 test-all: BEGAN := $(shell date +%s)
 test-all: $(ENGINE) $(LIBRARY)
 	$(STATIC_CHECKS)
-	$(TEST_ENGINE) -- --include-ignored
+	$(TEST_ENGINE)
 	$(TEST_LIBRARY)
 	@$(LIBRARY_DIGEST) > $(LIBRARY_PASSED)
-	$(BIN)/pytest --numprocesses 2
+	$(TEST_PYTHON)
 	$(BIN)/python -m tests.documents
 	@echo "All tests passed, in $$((($$(date +%s) - $(BEGAN) + 30) / 60)) minutes."
 
