@@ -133,11 +133,10 @@ def completed(
     parts = list(demand.parts(specified, ask))
     is_only = sum(sum(part.counts) for part, _ in parts) == 1
     for part, section in parts:
-        if id(section) not in wanted or len(part.members[0]) == 1:
+        if id(section) not in wanted or len(part.members[0]) == 1 or (largest := _largest(part, section)) is None:
             continue
-        kind, root, size = max(_cut(part, section), key=lambda one: one[2], default=("", 0, 0))
+        kind, root, size, middle = largest
         fixed = int(section["inflight"]) if wanted[id(section)] == CHUNK_ALONE else None
-        middle = _middle(part, kind, root)
         key = (id(section), part.shape, kind, root, size, middle)
         if key not in known:
             alone = None
@@ -156,10 +155,16 @@ def completed(
         yield names.get(key_), usual
 
 
-def _cut(part: demand.Asked, section: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Kind, root and bytes of the collectives of a communicator whose kinds have no number of chunks of their own."""
+def _largest(part: demand.Asked, section: dict[str, Any]) -> tuple[str, int, int, int] | None:
+    """Kind, root and bytes of the largest collective of a communicator that is cut, and bytes of a usual one of that
+    kind. Kinds with a number of chunks of their own are not looked at; nothing if all have one.
+    """
     own = dict(section.get("chunks_of", ()))
-    return [each for each in part.collectives if each[0] not in own]
+    cut = [each for each in part.collectives if each[0] not in own]
+    if not cut:
+        return None
+    kind, root, size = max(cut, key=lambda one: one[2])
+    return kind, root, size, _middle(part, kind, root)
 
 
 def _middle(part: demand.Asked, kind: str, root: int) -> int:
@@ -188,11 +193,11 @@ def few(specified: dict[str, Any], ask: demand.Ask, attempt: Try) -> Iterator[tu
     found: dict[str | None, Few] = {}
     known: set[tuple[int, int, str, int, int, int]] = set()
     for part, section in demand.parts(specified, ask):
-        collectives = _cut(part, section)
-        if not 1 < len(part.members[0]) <= MOST_RANKS or not collectives or section.get("plans"):
+        if not 1 < len(part.members[0]) <= MOST_RANKS or section.get("plans"):
             continue
-        kind, root, size = max(collectives, key=lambda one: one[2])
-        middle = _middle(part, kind, root)
+        if (largest := _largest(part, section)) is None:
+            continue
+        kind, root, size, middle = largest
         if (key := (id(section), part.shape, kind, root, size, middle)) in known:
             continue
         known.add(key)
