@@ -68,9 +68,9 @@ def pinned(folder: Path) -> Path:
     return folder
 
 
-def built(checkout: Path) -> Path:
-    """The command of a checkout, with its engine."""
-    subprocess.run(["make", "--silent", ".venv/.engine"], cwd=checkout, check=True)
+def built(checkout: Path, engine: str) -> Path:
+    """The command of a checkout, with the engine that a target of its Makefile builds for speed."""
+    subprocess.run(["make", "--silent", f".venv/{engine}"], cwd=checkout, check=True)
     return checkout / ".venv/bin/syncline"
 
 
@@ -121,12 +121,12 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
 
     checkout = pinned(folder / "pinned")
-    old = built(checkout)
+    old = built(checkout, ".engine")
     comparer = Comparer(arguments.tool.resolve(), old.with_name("python"))
     cases = folder / "cases"
     write_cases(comparer, old, checkout, cases)
 
-    records = {folder / "records-pinned": old, folder / f"records-{state()}": built(ROOT)}
+    records = {folder / "records-pinned": old, folder / f"records-{state()}": built(ROOT, ".engine-release")}
     for kept in records:
         kept.mkdir(exist_ok=True)
     with ThreadPoolExecutor(arguments.jobs) as pool:
