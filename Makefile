@@ -172,9 +172,10 @@ $(VENV)/.packages: requirements.txt | tools
 	@touch $@
 
 # The engine is built into python/syncline; Python sources are used in place, so only Rust ones make it stale. How it
-# was built is kept, so that a test can pack it into a wheel without building it anew.
+# was built is kept, so that a test can pack it into a wheel without building it anew. pip's list of packages that are
+# there is dropped; PIP_QUIET would keep maturin from marking the installation as editable.
 define BUILD_ENGINE
-	PIP_QUIET=1 VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(1) --quiet
+	VIRTUAL_ENV=$(CURDIR)/$(VENV) $(BIN)/maturin develop --profile $(1) --quiet >/dev/null
 	@{ echo PROFILE=$(1); env | LC_ALL=C sort | grep -E '^(CARGO_|RUSTFLAGS=)'; } > $(ENGINE) || true
 endef
 

@@ -43,7 +43,7 @@ class Installation:
     def install(self, archive: Path, more: Mapping[str, str] | None = None) -> str:
         """Installs a wheel or a source distribution with pip, which may not ask anybody for anything."""
         pip = [sys.executable, "-m", "pip", "--python", str(self.python), "--disable-pip-version-check"]
-        line = [*pip, "install", "--no-deps", "--no-index", "--no-build-isolation", str(archive)]
+        line = [*pip, "install", "--force-reinstall", "--no-deps", "--no-index", "--no-build-isolation", str(archive)]
         # maturin, which builds a source distribution, is a program beside the interpreter of these tests.
         found = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
         return self.run(line, {"PATH": found, **(more or {})})
