@@ -75,6 +75,7 @@ pub(crate) fn described(spec: &ComputeSpec) -> Result<Npu, Refusal> {
         ComputeModelSpec::Roofline => npu,
         ComputeModelSpec::Systolic(array) => npu.with_array(systolic(array).map_err(of_model)?),
         ComputeModelSpec::Tiles(tiles) => npu.with_tiles(tiles.clone().checked().map_err(of_model)?),
+        ComputeModelSpec::Gpu(gpu) => npu.with_gpu((**gpu).clone().checked().map_err(of_model)?),
         ComputeModelSpec::Table(spec) => npu.with_measurements(measurements(spec).map_err(of_model)?),
     })
 }

@@ -42,6 +42,7 @@
 //! Each kernel's time is rounded to the nearest picosecond, once. The arithmetic is IEEE double
 //! precision without transcendental functions, hence equal on all machines.
 
+pub mod gpu;
 pub mod measured;
 pub mod sparsity;
 pub mod tiles;
@@ -54,6 +55,8 @@ use std::sync::Arc;
 use syncline_core::units::PS_PER_S;
 use syncline_core::{Bytes, Ps};
 
+use crate::kernel_kind::Layout;
+use gpu::Gpu;
 use measured::{Basis, Measurements};
 use sparsity::Sparsity;
 use tiles::Tiles;
@@ -81,6 +84,7 @@ enum Model {
     Roofline,
     Systolic(Array),
     Tiles(Arc<Tiles>),
+    Gpu(Arc<Gpu>),
     Measured(Arc<Measurements>),
 }
 
@@ -121,6 +125,12 @@ impl Npu {
     #[must_use]
     pub fn with_tiles(self, tiles: Tiles) -> Npu {
         Npu { model: Model::Tiles(Arc::new(tiles)), ..self }
+    }
+
+    /// The same with the constants of a GPU, for which the peak rate is that of all SMs.
+    #[must_use]
+    pub fn with_gpu(self, gpu: Gpu) -> Npu {
+        Npu { model: Model::Gpu(Arc::new(gpu)), ..self }
     }
 
     /// The same with times from a table; the peak rate and the memory bandwidth say what compute has of the device.
@@ -231,7 +241,10 @@ impl Npu {
                 (seconds, moved, Basis::Model)
             }
             (Model::Systolic(_), None) => (memory_s, moved, Basis::Model),
-            (Model::Tiles(tiles), Some(gemm)) => (tiles.seconds(gemm, moved, flops_per_s, memory), moved, Basis::Model),
+            (Model::Tiles(tiles), Some(gemm)) => {
+                (tiles.seconds(gemm, Layout::Nt, moved, flops_per_s, memory), moved, Basis::Model)
+            }
+            (Model::Gpu(gpu), _) => (gpu.seconds(demand, moved, flops_per_s, memory), moved, Basis::Model),
             (Model::Tiles(tiles), None) => (memory_s / tiles.sustained_memory, moved, Basis::Model),
             (Model::Measured(table), _) => {
                 let (seconds, basis) = table.seconds(demand, flops_per_s, memory);

@@ -1,5 +1,6 @@
 //! Layers with the demand of their three passes.
 
+use crate::kernel_kind::KernelKind;
 use syncline_core::{Bytes, Ps};
 
 /// The shape of matrix products: `count` of them, each `m x k` times `k x n`.
@@ -29,6 +30,8 @@ pub struct Demand {
     /// Whether the factors of its products are in the narrow data type of linear layers (FP8), for which an NPU may have a
     /// rate of its own.
     pub narrow: bool,
+    /// What it does, if that is known; else products or elementwise work.
+    pub kind: Option<KernelKind>,
 }
 
 /// The cost of one pass of a layer.
@@ -59,12 +62,18 @@ impl Gemm {
 impl Demand {
     /// A kernel without matrix products.
     pub const fn new(flops: u64, bytes: u64) -> Demand {
-        Demand { flops, bytes, gemm: None, narrow: false }
+        Demand { flops, bytes, gemm: None, narrow: false, kind: None }
     }
 
     /// Matrix products that move `bytes` in all.
     pub const fn of_gemm(gemm: Gemm, bytes: u64) -> Demand {
-        Demand { flops: gemm.flops(), bytes, gemm: Some(gemm), narrow: false }
+        Demand { flops: gemm.flops(), bytes, gemm: Some(gemm), narrow: false, kind: None }
+    }
+
+    /// The same, known to be a kernel of a kind.
+    #[must_use]
+    pub const fn as_kind(self, kind: KernelKind) -> Demand {
+        Demand { kind: Some(kind), ..self }
     }
 
     /// The same with the factors of its products, of elements of `wide` bytes, in elements of `narrow` bytes; results stay

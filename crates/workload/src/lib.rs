@@ -60,6 +60,7 @@ pub mod data_parallel;
 pub mod described;
 pub mod graph;
 pub mod hybrid;
+pub mod kernel_kind;
 pub mod layer;
 pub mod listed;
 pub mod operators;
@@ -76,5 +77,6 @@ pub use graph::{
     ClassId, FamilyId, GraphSource, Node, NodeIndex, Order, Pass, PointToPoint, RelativeRank, Stream, Work,
 };
 pub use hybrid::{Hybrid, Recommender};
+pub use kernel_kind::KernelKind;
 pub use layer::{Cost, Demand, Gemm, Layer};
 pub use operators::Counted;

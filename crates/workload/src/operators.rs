@@ -328,7 +328,7 @@ mod tests {
         // 40 windows of 27 elements, 5 channels; 480 + 135 + 200 elements of two bytes.
         let pass = |m, k, n, operands: [u64; 2]| {
             let gemm = Some(Gemm { m, k, n, count: 1, operands: operands.map(|elements| 2 * elements) });
-            vec![Demand { flops: 10_800, bytes: 1_630, gemm, narrow: false }]
+            vec![Demand { flops: 10_800, bytes: 1_630, gemm, ..Demand::default() }]
         };
         assert_eq!(op.forward, pass(40, 27, 5, [480, 135]));
         assert_eq!(op.weight_grad, pass(27, 40, 5, [480, 200]));

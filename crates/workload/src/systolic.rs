@@ -262,7 +262,7 @@ mod tests {
                 let timed = |of: Array, gemm: Gemm, bytes_per_s: f64| {
                     let results = width * gemm.m * gemm.n * gemm.count;
                     let bytes = gemm.operands[0] + gemm.operands[1] + results;
-                    of.timed(Demand { flops: gemm.flops(), bytes, gemm: Some(gemm), narrow: false }, gemm, bytes_per_s)
+                    of.timed(Demand::of_gemm(gemm, bytes), gemm, bytes_per_s)
                 };
                 let shaped = |m: u64, n: u64, count: u64| {
                     Gemm { m, k, n, count, operands: [width * m * k * count, width * k * n * count] }

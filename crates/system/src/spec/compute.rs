@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
+use syncline_workload::compute::gpu::Gpu;
 use syncline_workload::compute::tiles::Tiles;
 
 /// What the compute engine of an NPU has left beside communication.
@@ -43,6 +44,8 @@ pub enum ComputeModelSpec {
     Systolic(ArraySpec),
     /// Matrix products in tiles and waves over SMs.
     Tiles(Tiles),
+    /// The kernels of a calibrated GPU.
+    Gpu(Box<Gpu>),
     /// A table of measurements.
     Table(MeasurementsSpec),
 }

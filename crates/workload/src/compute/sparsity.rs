@@ -53,7 +53,7 @@ impl Sparsity {
         let left = values.saturating_add(index);
         let gemm = Gemm { m, k: terms, n, count, operands: [first, left] };
         let bytes = demand.bytes.saturating_sub(second).saturating_add(left);
-        Demand { narrow: demand.narrow, ..Demand::of_gemm(gemm, bytes) }
+        Demand { narrow: demand.narrow, kind: demand.kind, ..Demand::of_gemm(gemm, bytes) }
     }
 }
 

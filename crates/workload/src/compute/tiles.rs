@@ -29,6 +29,7 @@
 //! faster than they can be. Left out: the order in which tiles run and what of it is found in the cache, and clocks that depend
 //! on power.
 
+use crate::kernel_kind::Layout;
 use crate::layer::Gemm;
 use crate::parameters::{NpuError, require_positive};
 use serde::Deserialize;
@@ -64,6 +65,23 @@ pub struct Tiles {
     pub alignment: u32,
     /// The fraction of the rate that is left where `k` or `n` is no multiple of it.
     pub misaligned: f64,
+    /// What passes between the start of a product and that of its tiles.
+    #[serde(default)]
+    pub start_ps: u64,
+    /// The part of the last wave that takes as long as if it were full.
+    #[serde(default = "one")]
+    pub last_wave: f64,
+    /// The fraction of the rate that is left where no factor is transposed, and where the first is.
+    #[serde(default = "as_fast")]
+    pub layouts: [f64; 2],
+}
+
+fn one() -> f64 {
+    1.0
+}
+
+fn as_fast() -> [f64; 2] {
+    [1.0; 2]
 }
 
 impl Tiles {
@@ -81,7 +99,12 @@ impl Tiles {
             ("sustained_memory", self.sustained_memory),
             ("alignment", self.alignment.into()),
             ("misaligned", self.misaligned),
+            ("layouts", self.layouts[0]),
+            ("layouts", self.layouts[1]),
         ])?;
+        if self.last_wave != 0.0 {
+            require_positive(&[("last_wave", self.last_wave)])?;
+        }
         if self.reuse != 0.0 {
             require_positive(&[("reuse", self.reuse)])?;
         }
@@ -95,14 +118,19 @@ impl Tiles {
     }
 
     /// Seconds of products that move `bytes`, on an NPU with such a peak rate and memory bandwidth.
-    pub fn seconds(&self, gemm: Gemm, bytes: u64, flops_per_s: f64, memory_bytes_per_s: f64) -> f64 {
+    pub fn seconds(&self, gemm: Gemm, layout: Layout, bytes: u64, flops_per_s: f64, memory_bytes_per_s: f64) -> f64 {
         let memory = memory_bytes_per_s * self.sustained_memory;
         if [gemm.m, gemm.k, gemm.n, gemm.count].contains(&0) {
             return bytes as f64 / memory;
         }
         let alignment = u64::from(self.alignment);
         let is_aligned = gemm.k.is_multiple_of(alignment) && gemm.n.is_multiple_of(alignment);
-        let per_sm = flops_per_s / f64::from(self.sms) * if is_aligned { 1.0 } else { self.misaligned };
+        let of_layout = match layout {
+            Layout::Nt => 1.0,
+            Layout::Nn => self.layouts[0],
+            Layout::Tn => self.layouts[1],
+        };
+        let per_sm = flops_per_s / f64::from(self.sms) * of_layout * if is_aligned { 1.0 } else { self.misaligned };
         let overhead_of_split_s = self.split_overhead_ps as f64 / PS_PER_S as f64;
         let mut least = f64::INFINITY;
         for &[rows, columns] in &self.sizes {
@@ -112,11 +140,13 @@ impl Tiles {
             let results = gemm.m.div_ceil(rows).saturating_mul(gemm.n.div_ceil(columns)).saturating_mul(gemm.count);
             for &split in &self.splits {
                 let split = u64::from(split);
-                let waves = results.saturating_mul(split).div_ceil(self.sms.into());
+                let tiles = results.saturating_mul(split);
+                let whole = tiles.div_ceil(self.sms.into()) as f64;
+                let waves = whole - (1.0 - self.last_wave) * (whole - (tiles as f64 / f64::from(self.sms)).max(1.0));
                 let depth = u64::from(self.depth);
                 let steps = gemm.k.div_ceil(split).div_ceil(depth);
                 let terms = steps.saturating_mul(depth).saturating_add(self.fill.into());
-                let compute_s = waves as f64 * 2.0 * rows as f64 * columns as f64 * terms as f64 / rate;
+                let compute_s = waves * 2.0 * rows as f64 * columns as f64 * terms as f64 / rate;
                 let partial = if split == 1 { 0 } else { 2 * split * PARTIAL_BYTES };
                 let partials = gemm.m.saturating_mul(gemm.n).saturating_mul(gemm.count).saturating_mul(partial);
                 let memory_s = bytes.saturating_add(partials) as f64 / memory;
@@ -124,7 +154,7 @@ impl Tiles {
                 least = least.min(compute_s.max(memory_s) + overhead_s);
             }
         }
-        least
+        least + self.start_ps as f64 / PS_PER_S as f64
     }
 }
 
@@ -153,12 +183,15 @@ mod tests {
             split_overhead_ps: 0,
             alignment: 1,
             misaligned: 1.0,
+            start_ps: 0,
+            last_wave: 1.0,
+            layouts: [1.0; 2],
         }
     }
 
     #[test]
     fn the_last_tile_and_the_last_wave_take_as_long_as_full_ones() {
-        let of = |m, k, n, count| tiles(4, 2, &[1], 0).seconds(gemm(m, k, n, count), 0, 10.0, MEMORY);
+        let of = |m, k, n, count| tiles(4, 2, &[1], 0).seconds(gemm(m, k, n, count), Layout::Nt, 0, 10.0, MEMORY);
         let wave = 2.0 * 4.0 * 2.0 * 16.0 / 0.5;
         assert_eq!(of(4, 16, 20, 1), wave); // ten tiles
         assert_eq!(of(3, 9, 19, 1), wave); // ten that are not full
@@ -169,21 +202,22 @@ mod tests {
 
     #[test]
     fn splits_fill_a_wave_and_pay_with_partial_sums_and_a_second_kernel() {
-        let of = |splits: &[u32], memory| tiles(4, 2, splits, 8).seconds(gemm(4, 80, 4, 1), 64, 10.0, memory);
+        let of =
+            |splits: &[u32], memory| tiles(4, 2, splits, 8).seconds(gemm(4, 80, 4, 1), Layout::Nt, 64, 10.0, memory);
         assert_eq!(of(&[1], MEMORY), 2.0 * 8.0 * 88.0 / 0.5);
         assert_eq!(of(&[1, 5], MEMORY), 2.0 * 8.0 * 24.0 / 0.5);
         // 64 bytes, and five FP32 numbers for each of 16 results that are written and read.
         assert_eq!(of(&[5], 0.5), f64::from(64 + 2 * 5 * 4 * 16) / 0.5);
         assert_eq!(of(&[1, 5], 0.01), 64.0 / 0.01);
         let slower = Tiles { split_overhead_ps: 100 * PS_PER_S, ..tiles(4, 2, &[1, 5], 8) };
-        assert_eq!(slower.seconds(gemm(4, 80, 4, 1), 64, 10.0, MEMORY), 100.0 + 2.0 * 8.0 * 24.0 / 0.5);
+        assert_eq!(slower.seconds(gemm(4, 80, 4, 1), Layout::Nt, 64, 10.0, MEMORY), 100.0 + 2.0 * 8.0 * 24.0 / 0.5);
     }
 
     #[test]
     fn larger_tiles_use_operands_more_often_and_smaller_ones_fill_waves() {
         let both = Tiles { sizes: vec![[8, 8], [4, 4]], depth: 1, sustained: 1.0, reuse: 2.0, ..tiles(1, 1, &[1], 0) };
         // 4 and 2 operations per element: two thirds and a half of the peak.
-        let of = |m, n| both.seconds(gemm(m, 3, n, 1), 0, 10.0, MEMORY);
+        let of = |m, n| both.seconds(gemm(m, 3, n, 1), Layout::Nt, 0, 10.0, MEMORY);
         assert!((of(80, 8) - 3.0 * 128.0 * 1.5).abs() < 1e-9); // a full wave of large tiles
         assert!((of(4, 40) - 3.0 * 32.0 * 2.0).abs() < 1e-9); // half a wave of them, or a full one of small ones
     }
@@ -191,7 +225,13 @@ mod tests {
     #[test]
     fn what_is_not_aligned_is_slower() {
         let of = |k, n| {
-            Tiles { alignment: 8, misaligned: 0.25, ..tiles(4, 2, &[1], 0) }.seconds(gemm(4, k, n, 1), 0, 10.0, MEMORY)
+            Tiles { alignment: 8, misaligned: 0.25, ..tiles(4, 2, &[1], 0) }.seconds(
+                gemm(4, k, n, 1),
+                Layout::Nt,
+                0,
+                10.0,
+                MEMORY,
+            )
         };
         assert_eq!([of(16, 9), of(15, 8)], [4.0 * of(16, 16); 2]);
     }
@@ -219,7 +259,7 @@ mod tests {
             let tiles = Tiles { depth: 1, sms, sustained: 1.0, ..tiles(rows, columns, &[1], 0) };
             let gemm = gemm(m, k, n, count);
             let walked = walked(rows.into(), columns.into(), sms as usize, gemm) as f64;
-            let seconds = tiles.seconds(gemm, 0, f64::from(sms), MEMORY);
+            let seconds = tiles.seconds(gemm, Layout::Nt, 0, f64::from(sms), MEMORY);
             prop_assert!((seconds - walked).abs() <= 1e-9 * walked);
         }
     }

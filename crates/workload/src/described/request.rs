@@ -1,6 +1,7 @@
 //! The question what operators ask of an NPU, and the answer, as JSON.
 
 use super::{OperatorSpec, Passes, Widths};
+use crate::kernel_kind::KernelKind;
 use crate::layer::{Demand, Gemm};
 use crate::operators::Counted;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,9 @@ pub struct KernelSpec {
     /// Whether the factors of its products are in the narrow data type of linear layers.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub narrow: bool,
+    /// What it does, for compute models that know kinds of kernels apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<KernelKind>,
 }
 
 /// The shape of matrix products: `count` of them, each `m x k` times `k x n`.
@@ -73,14 +77,16 @@ pub struct GemmSpec {
 impl From<Demand> for KernelSpec {
     fn from(demand: Demand) -> KernelSpec {
         let gemm = |Gemm { m, k, n, count, operands }: Gemm| GemmSpec { m, k, n, count, operands };
-        KernelSpec { flops: demand.flops, bytes: demand.bytes, gemm: demand.gemm.map(gemm), narrow: demand.narrow }
+        let Demand { flops, bytes, narrow, kind, .. } = demand;
+        KernelSpec { flops, bytes, gemm: demand.gemm.map(gemm), narrow, kind }
     }
 }
 
 impl From<KernelSpec> for Demand {
     fn from(kernel: KernelSpec) -> Demand {
         let gemm = |GemmSpec { m, k, n, count, operands }: GemmSpec| Gemm { m, k, n, count, operands };
-        Demand { flops: kernel.flops, bytes: kernel.bytes, gemm: kernel.gemm.map(gemm), narrow: kernel.narrow }
+        let KernelSpec { flops, bytes, narrow, kind, .. } = kernel;
+        Demand { flops, bytes, gemm: kernel.gemm.map(gemm), narrow, kind }
     }
 }
 

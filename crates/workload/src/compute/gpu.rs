@@ -1,0 +1,100 @@
+//! A calibrated GPU: what the kernels of its libraries take, by kind, shape and size.
+//!
+//! Each kind of kernel has one equation, here or in the module that is named. The constants are fractions of the GPU's published
+//! peak rate and memory bandwidth, fitted to measured kernels; they come from Python, which keeps them with the data that
+//! they were fitted to.
+//!
+//! | kind | equation |
+//! |---|---|
+//! | products | tiles and waves ([`super::tiles`]), with a rate for each layout and what passes before the tiles begin |
+//! | attention | blocks of queries on SMs ([`attention`]) |
+//! | bound by memory | `start + bytes / (efficiency * bandwidth)`, and for sums over rows not faster than a rate per column |
+//!
+//! A kernel that states no kind is a product if it has a shape, and elementwise work if it has none.
+
+mod attention;
+
+use super::tiles::Tiles;
+use crate::kernel_kind::{KernelKind, Layout, MemoryKernel};
+use crate::layer::Demand;
+use crate::parameters::{NpuError, require_positive};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+use syncline_core::units::PS_PER_S;
+
+pub use attention::Attention;
+
+/// The constants of a GPU.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// Of products.
+    pub products: Tiles,
+    /// Of attention, of the library that computes it.
+    pub attention: Attention,
+    /// Of kernels that memory bounds.
+    pub memory: Memory,
+}
+
+/// The constants of kernels that memory bounds.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Memory {
+    /// What passes between the start of a kernel and that of its traffic.
+    pub start_ps: u64,
+    /// The fraction of the memory bandwidth that large kernels reach, for every kind.
+    pub efficiency: BTreeMap<MemoryKernel, f64>,
+    /// The fraction of the memory bandwidth at which a sum over rows reads each of its columns.
+    pub per_column: f64,
+}
+
+impl Gpu {
+    /// Refuses what describes no GPU.
+    ///
+    /// # Errors
+    /// [`NpuError::NotPositive`] if something is zero that must not be, or a kind of kernels has no efficiency.
+    pub fn checked(self) -> Result<Gpu, NpuError> {
+        let Gpu { products, attention, memory } = self;
+        for kind in MemoryKernel::ALL {
+            require_positive(&[("efficiency", memory.efficiency.get(&kind).copied().unwrap_or_default())])?;
+        }
+        require_positive(&[("per_column", memory.per_column)])?;
+        Ok(Gpu { products: products.checked()?, attention: attention.checked()?, memory })
+    }
+
+    /// Seconds of a kernel that moves `moved` bytes, on a GPU with such a peak rate and memory bandwidth.
+    pub fn seconds(&self, demand: Demand, moved: u64, flops_per_s: f64, memory_bytes_per_s: f64) -> f64 {
+        match (demand.kind, demand.gemm) {
+            (Some(KernelKind::Product(layout)), Some(gemm)) => {
+                self.products.seconds(gemm, layout, moved, flops_per_s, memory_bytes_per_s)
+            }
+            (Some(KernelKind::Attention(shape)), Some(gemm)) => {
+                let bound_s = moved as f64 / (memory_bytes_per_s * self.memory.of(MemoryKernel::Elementwise));
+                self.attention
+                    .seconds(shape, gemm.k, flops_per_s / f64::from(self.products.sms), self.products.sms)
+                    .max(bound_s)
+            }
+            (_, Some(gemm)) => self.products.seconds(gemm, Layout::Nt, moved, flops_per_s, memory_bytes_per_s),
+            (Some(KernelKind::Memory { kernel, columns }), None) => {
+                self.memory.seconds(kernel, columns, moved, memory_bytes_per_s)
+            }
+            _ => self.memory.seconds(MemoryKernel::Elementwise, 0, moved, memory_bytes_per_s),
+        }
+    }
+}
+
+impl Memory {
+    fn of(&self, kernel: MemoryKernel) -> f64 {
+        self.efficiency[&kernel]
+    }
+
+    /// Seconds of a kernel that moves so many bytes; `columns` of a sum over rows, 0 of other kernels.
+    fn seconds(&self, kernel: MemoryKernel, columns: u32, bytes: u64, memory_bytes_per_s: f64) -> f64 {
+        let large = self.of(kernel);
+        let reached = if columns == 0 { large } else { large.min(self.per_column * f64::from(columns)) };
+        self.start_ps as f64 / PS_PER_S as f64 + bytes as f64 / (reached * memory_bytes_per_s)
+    }
+}
+
+#[cfg(test)]
+mod tests;

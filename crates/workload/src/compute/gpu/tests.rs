@@ -1,0 +1,96 @@
+use super::*;
+use crate::kernel_kind::AttentionKernel;
+use crate::layer::Gemm;
+
+/// A GPU of ten SMs of 1 FLOP/s each.
+fn gpu() -> Gpu {
+    let products = Tiles {
+        sizes: vec![[4, 2]],
+        splits: vec![1],
+        depth: 8,
+        fill: 0,
+        sms: 10,
+        sustained: 0.5,
+        reuse: 0.0,
+        sustained_memory: 1.0,
+        split_overhead_ps: 0,
+        alignment: 1,
+        misaligned: 1.0,
+        start_ps: 3 * PS_PER_S,
+        last_wave: 0.5,
+        layouts: [0.5, 0.25],
+    };
+    let attention =
+        Attention { block: 4, sustained: [0.5, 0.25], reuse: 8.0, fill: [1.0, 2.0], tail: 0.5, start_ps: 2 * PS_PER_S };
+    let efficiency = MemoryKernel::ALL.into_iter().map(|kind| (kind, 0.5)).collect();
+    Gpu { products, attention, memory: Memory { start_ps: PS_PER_S, efficiency, per_column: 0.01 } }
+}
+
+fn product(layout: Option<Layout>, n: u64) -> Demand {
+    let gemm = Gemm { m: 4, k: 16, n, count: 1, operands: [0; 2] };
+    Demand { kind: layout.map(KernelKind::Product), ..Demand::of_gemm(gemm, 0) }
+}
+
+#[test]
+fn products_have_a_rate_for_each_layout_and_a_last_wave_that_may_be_shorter() {
+    let of = |layout, n| gpu().seconds(product(layout, n), 0, 10.0, 1.0);
+    let wave = 2.0 * 4.0 * 2.0 * 16.0 / 0.5;
+    assert_eq!(of(None, 20), 3.0 + wave);
+    assert_eq!([Layout::Nt, Layout::Nn, Layout::Tn].map(|l| of(Some(l), 20)), [1.0, 2.0, 4.0].map(|f| 3.0 + f * wave));
+    assert_eq!(of(None, 2), 3.0 + wave); // one tile takes as long as ten
+    assert_eq!(of(None, 30), 3.0 + wave * (2.0 - 0.5 * 0.5)); // a wave and a half
+}
+
+#[test]
+fn attention_by_hand() {
+    let shape = AttentionKernel { backward: false, causal: false, heads: 5, queries: 8, keys: 16, head_size: 8 };
+    let demand = |shape, k| {
+        let gemm = Gemm { m: 8, k, n: 16, count: 5, operands: [0; 2] };
+        Demand::of_gemm(gemm, 0).as_kind(KernelKind::Attention(shape))
+    };
+    let of = |shape, k| gpu().seconds(demand(shape, k), 0, 10.0, 1.0);
+    // Ten blocks on ten SMs: 16 keys each, and half of a block to wait for; a quarter of the peak.
+    assert_eq!(of(shape, 16), 2.0 + 2.0 * 4.0 * 16.0 * (16.0 + 8.0) / 0.25);
+    let causal = AttentionKernel { causal: true, ..shape };
+    assert_eq!(of(causal, 16), 2.0 + 2.0 * 4.0 * 16.0 * (10.0 + 1.0 + 0.5 * 17.0) / 0.25);
+    let backward = AttentionKernel { backward: true, ..causal };
+    assert_eq!(of(backward, 40), 2.0 + 2.0 * 4.0 * 40.0 * (10.0 + 2.0 + 0.5 * 18.0) / 0.125);
+    // Where it has little to compute, it takes as long as its bytes.
+    assert_eq!(gpu().seconds(demand(shape, 16), 1_000_000, 10.0, 1.0), 2_000_000.0);
+}
+
+#[test]
+fn what_memory_bounds_starts_and_moves_and_sums_over_rows_need_columns() {
+    let of = |kernel, columns, bytes| {
+        let demand = Demand::new(7, bytes).as_kind(KernelKind::Memory { kernel, columns });
+        gpu().seconds(demand, bytes, 10.0, 100.0)
+    };
+    assert_eq!(of(MemoryKernel::Norm, 0, 500), 1.0 + 10.0);
+    assert_eq!(of(MemoryKernel::ColumnSum, 10, 500), 1.0 + 50.0); // ten columns, a hundredth each
+    assert_eq!(of(MemoryKernel::ColumnSum, 80, 500), 1.0 + 10.0);
+    let slower = Memory { efficiency: [(MemoryKernel::Elementwise, 0.1)].into(), ..gpu().memory };
+    assert_eq!(Gpu { memory: slower, ..gpu() }.seconds(Demand::new(7, 50), 50, 10.0, 100.0), 1.0 + 5.0);
+}
+
+#[test]
+fn nonsense_is_refused_by_name() {
+    let memory = |kind| {
+        let mut memory = gpu().memory;
+        memory.efficiency.remove(&kind);
+        memory
+    };
+    for (bad, field) in [
+        (Gpu { memory: memory(MemoryKernel::Update), ..gpu() }, "efficiency"),
+        (Gpu { memory: Memory { per_column: 0.0, ..gpu().memory }, ..gpu() }, "per_column"),
+        (Gpu { attention: Attention { block: 0, ..gpu().attention }, ..gpu() }, "block"),
+        (Gpu { attention: Attention { sustained: [1.0, 0.0], ..gpu().attention }, ..gpu() }, "sustained"),
+        (Gpu { attention: Attention { tail: -1.0, ..gpu().attention }, ..gpu() }, "tail"),
+        (Gpu { products: Tiles { sms: 0, ..gpu().products }, ..gpu() }, "sms"),
+        (Gpu { products: Tiles { layouts: [1.0, 0.0], ..gpu().products }, ..gpu() }, "layouts"),
+        (Gpu { products: Tiles { last_wave: -1.0, ..gpu().products }, ..gpu() }, "last_wave"),
+    ] {
+        let Err(NpuError::NotPositive { field: named, .. }) = bad.checked() else { panic!("{field} accepted") };
+        assert_eq!(named, field);
+    }
+    assert!(gpu().checked().is_ok());
+}

@@ -1,0 +1,124 @@
+//! What kernels do, as far as GPU libraries differ in how fast they do it.
+//!
+//! A [`Demand`](crate::layer::Demand) counts operations and bytes; its kind says which kernel of a library does them. The
+//! calibrated model of GPUs ([`crate::compute::gpu`]) has constants for each kind; other compute models ignore it.
+
+use serde::{Deserialize, Serialize};
+
+/// What a kernel does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KernelKind {
+    /// Matrix products.
+    Product(Layout),
+    /// The core of attention in one kernel.
+    Attention(AttentionKernel),
+    /// What memory bounds.
+    Memory {
+        /// Which kernel.
+        kernel: MemoryKernel,
+        /// Columns, of a sum over rows; 0 of other kernels.
+        #[serde(default)]
+        columns: u32,
+    },
+}
+
+/// How the two factors of a product lie in memory, row by row or transposed, as cuBLAS names it. The three passes of a linear
+/// layer are these three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layout {
+    /// The second factor is transposed: forward.
+    Nt,
+    /// None is: the gradient of the input.
+    Nn,
+    /// The first factor is: the gradient of the weights.
+    Tn,
+}
+
+/// A kernel of attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AttentionKernel {
+    /// Whether it computes gradients.
+    pub backward: bool,
+    /// Whether positions attend to earlier ones only.
+    pub causal: bool,
+    /// Sequences times heads of queries.
+    pub heads: u64,
+    /// Queries of each.
+    pub queries: u64,
+    /// Keys of each.
+    pub keys: u64,
+    /// Features of a query and a key, per head.
+    pub head_size: u64,
+}
+
+/// A kernel that memory bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKernel {
+    /// Reads and writes elements in order: activations, additions, copies.
+    Elementwise,
+    /// The same of views whose elements are not next to each other.
+    Strided,
+    /// Exchanges rows and columns.
+    Transpose,
+    /// Changes the type of elements.
+    Cast,
+    /// Draws a mask and applies it.
+    Dropout,
+    /// Normalises rows.
+    Norm,
+    /// The gradient of the input of a normalisation.
+    NormGradient,
+    /// Sums over rows, for each of so many columns: gradients of biases, scales and shifts.
+    ColumnSum,
+    /// Softmax over rows.
+    Softmax,
+    /// Its gradient.
+    SoftmaxGradient,
+    /// Cross-entropy of rows as long as a vocabulary.
+    Loss,
+    /// Its gradient.
+    LossGradient,
+    /// Reads rows of a table.
+    Lookup,
+    /// Adds rows to the gradient of a table.
+    LookupGradient,
+    /// Normalises channels over a batch.
+    BatchNorm,
+    /// Its gradient.
+    BatchNormGradient,
+    /// Maxima or means over windows.
+    Pool,
+    /// Their gradient.
+    PoolGradient,
+    /// An optimiser's step over many tensors.
+    Update,
+}
+
+impl MemoryKernel {
+    /// All of them.
+    pub const ALL: [MemoryKernel; 19] = [
+        MemoryKernel::Elementwise,
+        MemoryKernel::Strided,
+        MemoryKernel::Transpose,
+        MemoryKernel::Cast,
+        MemoryKernel::Dropout,
+        MemoryKernel::Norm,
+        MemoryKernel::NormGradient,
+        MemoryKernel::ColumnSum,
+        MemoryKernel::Softmax,
+        MemoryKernel::SoftmaxGradient,
+        MemoryKernel::Loss,
+        MemoryKernel::LossGradient,
+        MemoryKernel::Lookup,
+        MemoryKernel::LookupGradient,
+        MemoryKernel::BatchNorm,
+        MemoryKernel::BatchNormGradient,
+        MemoryKernel::Pool,
+        MemoryKernel::PoolGradient,
+        MemoryKernel::Update,
+    ];
+}
