@@ -14,8 +14,8 @@ use syncline_workload::Parallel;
 use syncline_workload::astra_text::Imported;
 use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::{Buckets, DataParallel};
-use syncline_workload::described::Widths;
 use syncline_workload::described::layers::{self, Counting};
+use syncline_workload::described::{Execution, Widths};
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
 use syncline_workload::hybrid::{Hybrid, Loop, Recommender};
 use syncline_workload::{Cost, Counted, Layer, astra_text};
@@ -205,8 +205,8 @@ fn model(workload: &WorkloadSpec, update: bool) -> Result<Model, RunError> {
 }
 
 fn counting(element_bytes: u32, linear_bytes: Option<u32>, counted: Counted) -> Result<Counting, RunError> {
-    let widths = Widths { element_bytes, linear_bytes }.checked();
-    Ok(Counting { widths: widths.map_err(|refusal| refusal.within("job.workload"))?, counted })
+    let widths = Widths { element_bytes, linear_bytes }.checked().map_err(|refusal| refusal.within("job.workload"))?;
+    Ok(Counting { execution: Execution { widths, framework: None }, counted })
 }
 
 /// The layers of a model, by how it can be distributed.

@@ -23,7 +23,7 @@
 //! | [`astra_parallel`] | training as such a workload describes it, of every parallelism |
 //!
 //! ```
-//! use syncline_workload::described::Widths;
+//! use syncline_workload::described::Execution;
 //! use syncline_workload::described::layers::{Counting, LayerSpec, chain};
 //! use syncline_workload::{ClassId, Counted, DataParallel, GraphSource, Npu, Work};
 //!
@@ -36,7 +36,7 @@
 //!             {"kind": "softmax-cross-entropy", "sizes": {"rows": 32, "vocabulary": 10}}]}]"#,
 //! )
 //! .expect("a list of layers");
-//! let layers = chain(&layers, Counting { widths: Widths::of(2), counted: Counted::All })?;
+//! let layers = chain(&layers, Counting { execution: Execution::of(2), counted: Counted::All })?;
 //! let mut training = DataParallel::new(layers, true);
 //! let nodes = training.iteration(ClassId(0), 0);
 //! let collectives = nodes.iter().filter(|n| matches!(n.work, Work::Collective { .. })).count();
@@ -58,6 +58,7 @@ pub mod astra_text;
 pub mod compute;
 pub mod data_parallel;
 pub mod described;
+pub mod frameworks;
 pub mod graph;
 pub mod hybrid;
 pub mod kernel_kind;

@@ -1,6 +1,6 @@
 //! Layers of operators that are data, as training loops take them.
 
-use super::{OperatorSpec, Widths};
+use super::{Execution, OperatorSpec};
 use crate::hybrid::Recommender;
 use crate::layer::{Cost, Demand, Layer};
 use crate::operators::{Counted, Operator, product, sgd_momentum};
@@ -40,8 +40,8 @@ pub struct RecommenderSpec {
 /// How layers are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counting {
-    /// Bytes of elements.
-    pub widths: Widths,
+    /// How operators are carried out.
+    pub execution: Execution,
     /// Which kernels cost time.
     pub counted: Counted,
 }
@@ -55,11 +55,11 @@ impl LayerSpec {
     /// # Errors
     /// A [`Refusal`] of an operator, or of more shared parameters than there are.
     pub fn layer(&self, first: bool, counting: Counting) -> Result<Layer, Refusal> {
-        let Counting { widths, counted } = counting;
-        let element_bytes = widths.element_bytes;
+        let Counting { execution, counted } = counting;
+        let element_bytes = execution.widths.element_bytes;
         let mut parts: Vec<(Operator, bool)> = Vec::new();
         for (number, operator) in self.operators.iter().enumerate() {
-            let described = operator.described_in(widths);
+            let described = operator.described_in(execution);
             parts.extend(described.map_err(|refusal| refusal.within(&format!("operators.{number}")))?.parts);
         }
         let all = parts.iter().fold(0, |sum: u64, (operator, _)| sum.saturating_add(operator.params));

@@ -20,6 +20,7 @@ mod kinds;
 pub mod layers;
 pub mod request;
 
+use crate::frameworks::Framework;
 use crate::layer::Demand;
 use crate::operators::{Counted, ELEMENT_BYTES, Operator};
 use serde::Deserialize;
@@ -116,6 +117,22 @@ pub struct Widths {
     pub linear_bytes: Option<u32>,
 }
 
+/// How operators are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Execution {
+    /// Widths of elements.
+    pub widths: Widths,
+    /// The framework whose kernels they are; the least kernels that operators need if there is none.
+    pub framework: Option<Framework>,
+}
+
+impl Execution {
+    /// The least kernels of operators whose elements have so many bytes everywhere.
+    pub const fn of(element_bytes: u32) -> Execution {
+        Execution { widths: Widths::of(element_bytes), framework: None }
+    }
+}
+
 /// Kinds of operators that are linear layers, whose products training in FP8 computes in FP8.
 const LINEAR: [&str; 2] = ["linear", "experts"];
 
@@ -174,12 +191,19 @@ impl Described {
 }
 
 impl OperatorSpec {
-    /// The operator of elements of these widths.
+    /// The operator as it is carried out.
     ///
     /// # Errors
     /// As [`OperatorSpec::described`].
-    pub fn described_in(&self, widths: Widths) -> Result<Described, Refusal> {
-        let described = self.described(widths.element_bytes)?;
+    pub fn described_in(&self, Execution { widths, framework }: Execution) -> Result<Described, Refusal> {
+        let (kind, sizes) = self.checked()?;
+        let mut described = kind.described(&sizes, widths.element_bytes)?;
+        if let Some(framework) = framework {
+            for (operator, _) in &mut described.parts {
+                let plain = std::mem::take(operator);
+                *operator = framework.launches(kind.name, &sizes, plain, widths.element_bytes);
+            }
+        }
         match widths.linear_bytes {
             Some(bytes) if LINEAR.contains(&self.kind.as_str()) => {
                 Ok(described.with_narrow_factors(widths.element_bytes, bytes))
@@ -193,6 +217,12 @@ impl OperatorSpec {
     /// # Errors
     /// A [`Refusal`] of the kind, or of a size, with what is accepted.
     pub fn described(&self, element_bytes: u32) -> Result<Described, Refusal> {
+        let (kind, sizes) = self.checked()?;
+        kind.described(&sizes, element_bytes)
+    }
+
+    /// Its kind and its sizes, in the order of the kind.
+    fn checked(&self) -> Result<(&'static Kind, Vec<u64>), Refusal> {
         let kind = KINDS.iter().find(|kind| kind.name == self.kind).ok_or_else(|| {
             let names: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
             Refusal::of("kind", format!("no kind of operators is named {:?}", self.kind)).accepting(names.join(", "))
@@ -224,7 +254,14 @@ impl OperatorSpec {
         if let Some((message, accepted)) = (kind.check)(&sizes) {
             return Err(Refusal::of("sizes", message).accepting(accepted));
         }
-        let described = (kind.of)(&sizes, element_bytes);
+        Ok((kind, sizes))
+    }
+}
+
+impl Kind {
+    /// An operator of legal sizes, of elements of so many bytes.
+    fn described(&self, sizes: &[u64], element_bytes: u32) -> Result<Described, Refusal> {
+        let described = (self.of)(sizes, element_bytes);
         if described.is_beyond_64_bits() {
             let message = "it needs more operations or bytes than 64 bits count";
             return Err(Refusal::of("sizes", message).accepting("smaller sizes"));

@@ -1,6 +1,7 @@
 //! The question what operators ask of an NPU, and the answer, as JSON.
 
-use super::{OperatorSpec, Passes, Widths};
+use super::{Execution, OperatorSpec, Passes, Widths};
+use crate::frameworks::Framework;
 use crate::kernel_kind::KernelKind;
 use crate::layer::{Demand, Gemm};
 use crate::operators::Counted;
@@ -18,6 +19,9 @@ struct Request {
     /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
     #[serde(default)]
     linear_bytes: Option<u32>,
+    /// The framework whose kernels they are; the least kernels that operators need if left out.
+    #[serde(default)]
+    framework: Option<Framework>,
     /// Which kernels cost time.
     #[serde(default)]
     counted: Counted,
@@ -98,11 +102,12 @@ impl From<KernelSpec> for Demand {
 pub fn answer(request: &str) -> Result<String, Refusal> {
     let request: Request = serde_json::from_str(request).map_err(|e| Refusal::of("", e.to_string()))?;
     let widths = Widths { element_bytes: request.element_bytes, linear_bytes: request.linear_bytes }.checked()?;
+    let execution = Execution { widths, framework: request.framework };
     let kernels = |demands: Vec<Demand>| demands.into_iter().map(KernelSpec::from).collect();
     let mut answers = Vec::with_capacity(request.operators.len());
     for (number, operator) in request.operators.iter().enumerate() {
         let described =
-            operator.described_in(widths).map_err(|refusal| refusal.within(&format!("operators.{number}")))?;
+            operator.described_in(execution).map_err(|refusal| refusal.within(&format!("operators.{number}")))?;
         let Passes { forward, weight_grad, input_grad } = described.passes(request.counted);
         answers.push(Answer {
             params: described.params(),

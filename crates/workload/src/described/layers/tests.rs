@@ -1,8 +1,9 @@
 //! Layers by hand.
 
+use super::super::{Execution, Widths};
 use super::*;
 
-const FP16: Counting = Counting { widths: Widths::of(2), counted: Counted::All };
+const FP16: Counting = Counting { execution: Execution::of(2), counted: Counted::All };
 
 fn operator(kind: &str, sizes: &[(&str, u64)]) -> OperatorSpec {
     let sizes = sizes.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
@@ -107,7 +108,7 @@ fn a_residual_block_by_hand() {
 /// Layers of VGG-16.
 #[test]
 fn layers_without_norms_by_hand() {
-    let fp32 = Counting { widths: Widths::of(4), ..FP16 };
+    let fp32 = Counting { execution: Execution::of(4), ..FP16 };
     let (x, y) = (4 * 128 * 112 * 112, 4 * 128 * 56 * 56); // an activation of the second block, and its pool's
     let weights = 4 * 128 * 128 * 9;
     let conv2_2 = [
@@ -218,7 +219,7 @@ fn a_recommender_without_mlps_is_refused() {
 #[test]
 fn only_the_products_of_linear_layers_are_narrow() {
     let of = |linear_bytes: Option<u32>| {
-        let widths = Widths { element_bytes: 2, linear_bytes };
+        let execution = Execution { widths: Widths { element_bytes: 2, linear_bytes }, framework: None };
         let layer = LayerSpec {
             name: "block".into(),
             operators: vec![
@@ -232,7 +233,7 @@ fn only_the_products_of_linear_layers_are_narrow() {
             ],
             shared: 0,
         };
-        layer.layer(false, Counting { widths, counted: Counted::All }).unwrap()
+        layer.layer(false, Counting { execution, counted: Counted::All }).unwrap()
     };
     let (wide, narrow) = (of(None), of(Some(1)));
     assert_eq!((wide.params, wide.gradient, &wide.update), (narrow.params, narrow.gradient, &narrow.update));
