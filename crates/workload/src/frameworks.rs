@@ -17,7 +17,7 @@
 //! Under *autocast*, weights and the residual stream are wider than products: weights are cast before they are used and their
 //! gradients are cast back; normalisations run in the wide type, and their results are cast.
 
-use crate::kernel_kind::{AttentionKernel, KernelKind, Layout, MemoryKernel};
+use crate::kernel_kind::{AttentionKernel, KernelKind, Layout, MemoryKernel, Traffic};
 use crate::layer::Demand;
 use crate::operators::{Operator, product};
 use serde::Deserialize;
@@ -60,16 +60,21 @@ struct Of<'a> {
     bytes: u64,
 }
 
-/// A kernel that memory bounds.
-fn memory(kernel: MemoryKernel, bytes: u64) -> Demand {
-    Demand::new(0, bytes).as_kind(KernelKind::Memory { kernel, columns: 0 })
+/// A kernel that moves so many elements of so many bytes.
+fn memory(kernel: MemoryKernel, elements: u64, bytes: u64) -> Demand {
+    let kind = KernelKind::Memory(Traffic { wide: bytes >= WIDE, ..Traffic::of(kernel) });
+    Demand::new(0, product(&[elements, bytes])).as_kind(kind)
 }
 
 /// A sum over rows of a matrix of so many elements.
 fn column_sum(elements: u64, columns: u64, bytes: u64) -> Demand {
     let columns = u32::try_from(columns).unwrap_or(u32::MAX);
-    Demand::new(elements, product(&[elements, bytes])).as_kind(KernelKind::Memory { kernel: ColumnSum, columns })
+    let kind = KernelKind::Memory(Traffic { kernel: ColumnSum, wide: bytes >= WIDE, columns });
+    Demand::new(elements, product(&[elements, bytes])).as_kind(kind)
 }
+
+/// Bytes of an element that is wide.
+const WIDE: u64 = 4;
 
 impl Framework {
     /// The kernels of an operator of a kind, whose plain kernels are given.
@@ -114,12 +119,12 @@ impl Of<'_> {
 
     /// So many tensors of `elements` of activations.
     fn tensors(self, kernel: MemoryKernel, tensors: u64, elements: u64) -> Demand {
-        memory(kernel, product(&[tensors, elements, self.bytes]))
+        memory(kernel, product(&[tensors, elements]), self.bytes)
     }
 
     /// Casts between the wide type and that of products; none without autocast.
     fn casts(self, elements: u64) -> Vec<Demand> {
-        let cast = memory(Cast, product(&[elements, self.wide() + self.bytes]));
+        let cast = memory(Cast, elements, self.wide() + self.bytes);
         if self.is_autocast() { vec![cast] } else { Vec::new() }
     }
 
@@ -192,7 +197,9 @@ impl Of<'_> {
         let with = |kernels: Vec<Demand>, layout, softmax: MemoryKernel| {
             let known = |kernel: Demand| match kernel.gemm {
                 Some(_) => kernel.as_kind(KernelKind::Product(layout)),
-                None => kernel.as_kind(KernelKind::Memory { kernel: softmax, columns: 0 }),
+                None => {
+                    kernel.as_kind(KernelKind::Memory(Traffic { wide: self.bytes >= WIDE, ..Traffic::of(softmax) }))
+                }
             };
             kernels.into_iter().map(known).collect()
         };
@@ -216,7 +223,7 @@ impl Of<'_> {
 
     fn norm(self) -> Operator {
         let (n, wide) = (self.elements(), self.wide());
-        let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n, wide]));
+        let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n]), wide);
         let mut forward = vec![sweep(Norm, 2)];
         forward.extend(self.casts(n));
         let mut weight_grad = self.casts(n);
@@ -251,7 +258,7 @@ impl Of<'_> {
         match self.framework.kernels {
             // Part of the kernel that adds to the residual stream, which writes the mask.
             Fusion::Megatron => Operator {
-                forward: vec![memory(Elementwise, n)],
+                forward: vec![memory(Elementwise, n, 1)],
                 input_grad: vec![with_mask(Elementwise)],
                 ..Operator::default()
             },
@@ -265,7 +272,7 @@ impl Of<'_> {
 
     /// The gradients of both ways meet where they began.
     fn add(self) -> Operator {
-        let sweep = |tensors| vec![memory(Elementwise, product(&[tensors, self.elements(), self.wide()]))];
+        let sweep = |tensors| vec![memory(Elementwise, product(&[tensors, self.elements()]), self.wide())];
         match self.framework.kernels {
             // The normalisation that follows has the sum at hand, and adds the gradients.
             Fusion::Compile => Operator { forward: sweep(2), input_grad: sweep(1), ..Operator::default() },
@@ -276,7 +283,7 @@ impl Of<'_> {
     fn embedding(self) -> Operator {
         let &[rows, vocabulary, features] = self.sizes else { unreachable!("sizes of embedding") };
         let (read, table) = (product(&[rows, features]), product(&[vocabulary, features]));
-        let sweep = |kernel, elements| memory(kernel, product(&[elements, self.wide()]));
+        let sweep = |kernel, elements| memory(kernel, elements, self.wide());
         Operator {
             forward: vec![sweep(Lookup, product(&[2, read]))],
             weight_grad: vec![sweep(Elementwise, table), sweep(LookupGradient, read)],
@@ -286,8 +293,8 @@ impl Of<'_> {
 
     fn loss(self) -> Operator {
         let (n, loss) = (self.elements(), u64::from(self.framework.loss_bytes));
-        let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n, loss]));
-        let cast = memory(Cast, product(&[n, loss + self.bytes]));
+        let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n]), loss);
+        let cast = memory(Cast, n, loss + self.bytes);
         let casts = || if loss > self.bytes { vec![cast] } else { Vec::new() };
         let mut forward = casts();
         let mut input_grad = Vec::new();

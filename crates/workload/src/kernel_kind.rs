@@ -14,13 +14,28 @@ pub enum KernelKind {
     /// The core of attention in one kernel.
     Attention(AttentionKernel),
     /// What memory bounds.
-    Memory {
-        /// Which kernel.
-        kernel: MemoryKernel,
-        /// Columns, of a sum over rows; 0 of other kernels.
-        #[serde(default)]
-        columns: u32,
-    },
+    Memory(Traffic),
+}
+
+/// A kernel that memory bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Traffic {
+    /// Which one.
+    pub kernel: MemoryKernel,
+    /// Whether its elements have four bytes or more.
+    #[serde(default)]
+    pub wide: bool,
+    /// Columns, of a sum over rows; 0 of other kernels.
+    #[serde(default)]
+    pub columns: u32,
+}
+
+impl Traffic {
+    /// Of elements of two bytes.
+    pub const fn of(kernel: MemoryKernel) -> Traffic {
+        Traffic { kernel, wide: false, columns: 0 }
+    }
 }
 
 /// How the two factors of a product lie in memory, row by row or transposed, as cuBLAS names it. The three passes of a linear
@@ -54,7 +69,7 @@ pub struct AttentionKernel {
     pub head_size: u64,
 }
 
-/// A kernel that memory bounds.
+/// What a kernel that memory bounds does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemoryKernel {

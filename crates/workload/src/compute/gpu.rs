@@ -15,7 +15,7 @@
 mod attention;
 
 use super::tiles::Tiles;
-use crate::kernel_kind::{KernelKind, Layout, MemoryKernel};
+use crate::kernel_kind::{KernelKind, Layout, MemoryKernel, Traffic};
 use crate::layer::Demand;
 use crate::parameters::{NpuError, require_positive};
 use serde::Deserialize;
@@ -42,8 +42,12 @@ pub struct Gpu {
 pub struct Memory {
     /// What passes between the start of a kernel and that of its traffic.
     pub start_ps: u64,
+    /// The same of kinds for which it is not as for most.
+    pub starts_ps: BTreeMap<MemoryKernel, u64>,
     /// The fraction of the memory bandwidth that large kernels reach, for every kind.
     pub efficiency: BTreeMap<MemoryKernel, f64>,
+    /// The same of elements of four bytes, for kinds for which it is not as for two.
+    pub efficiency_wide: BTreeMap<MemoryKernel, f64>,
     /// The fraction of the memory bandwidth at which a sum over rows reads each of its columns.
     pub per_column: f64,
 }
@@ -58,6 +62,9 @@ impl Gpu {
         for kind in MemoryKernel::ALL {
             require_positive(&[("efficiency", memory.efficiency.get(&kind).copied().unwrap_or_default())])?;
         }
+        for &wide in memory.efficiency_wide.values() {
+            require_positive(&[("efficiency_wide", wide)])?;
+        }
         require_positive(&[("per_column", memory.per_column)])?;
         Ok(Gpu { products: products.checked()?, attention: attention.checked()?, memory })
     }
@@ -69,30 +76,31 @@ impl Gpu {
                 self.products.seconds(gemm, layout, moved, flops_per_s, memory_bytes_per_s)
             }
             (Some(KernelKind::Attention(shape)), Some(gemm)) => {
-                let bound_s = moved as f64 / (memory_bytes_per_s * self.memory.of(MemoryKernel::Elementwise));
+                let bound_s =
+                    moved as f64 / (memory_bytes_per_s * self.memory.reached(Traffic::of(MemoryKernel::Elementwise)));
                 self.attention
                     .seconds(shape, gemm.k, flops_per_s / f64::from(self.products.sms), self.products.sms)
                     .max(bound_s)
             }
             (_, Some(gemm)) => self.products.seconds(gemm, Layout::Nt, moved, flops_per_s, memory_bytes_per_s),
-            (Some(KernelKind::Memory { kernel, columns }), None) => {
-                self.memory.seconds(kernel, columns, moved, memory_bytes_per_s)
-            }
-            _ => self.memory.seconds(MemoryKernel::Elementwise, 0, moved, memory_bytes_per_s),
+            (Some(KernelKind::Memory(kernel)), None) => self.memory.seconds(kernel, moved, memory_bytes_per_s),
+            _ => self.memory.seconds(Traffic::of(MemoryKernel::Elementwise), moved, memory_bytes_per_s),
         }
     }
 }
 
 impl Memory {
-    fn of(&self, kernel: MemoryKernel) -> f64 {
-        self.efficiency[&kernel]
+    /// The fraction of the memory bandwidth that a large kernel reaches.
+    fn reached(&self, of: Traffic) -> f64 {
+        let narrow = self.efficiency[&of.kernel];
+        let large = if of.wide { self.efficiency_wide.get(&of.kernel).copied().unwrap_or(narrow) } else { narrow };
+        if of.columns == 0 { large } else { large.min(self.per_column * f64::from(of.columns)) }
     }
 
-    /// Seconds of a kernel that moves so many bytes; `columns` of a sum over rows, 0 of other kernels.
-    fn seconds(&self, kernel: MemoryKernel, columns: u32, bytes: u64, memory_bytes_per_s: f64) -> f64 {
-        let large = self.of(kernel);
-        let reached = if columns == 0 { large } else { large.min(self.per_column * f64::from(columns)) };
-        self.start_ps as f64 / PS_PER_S as f64 + bytes as f64 / (reached * memory_bytes_per_s)
+    /// Seconds of a kernel that moves so many bytes.
+    fn seconds(&self, of: Traffic, bytes: u64, memory_bytes_per_s: f64) -> f64 {
+        let start_ps = self.starts_ps.get(&of.kernel).copied().unwrap_or(self.start_ps);
+        start_ps as f64 / PS_PER_S as f64 + bytes as f64 / (self.reached(of) * memory_bytes_per_s)
     }
 }
 

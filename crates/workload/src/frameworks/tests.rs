@@ -16,11 +16,15 @@ fn kinds(kernels: &[Demand]) -> Vec<(Option<KernelKind>, u64)> {
 }
 
 fn of(kernel: MemoryKernel, bytes: u64) -> (Option<KernelKind>, u64) {
-    (Some(KernelKind::Memory { kernel, columns: 0 }), bytes)
+    (Some(KernelKind::Memory(Traffic::of(kernel))), bytes)
+}
+
+fn wide(kernel: MemoryKernel, bytes: u64) -> (Option<KernelKind>, u64) {
+    (Some(KernelKind::Memory(Traffic { wide: true, ..Traffic::of(kernel) })), bytes)
 }
 
 fn sum_of(columns: u32, bytes: u64) -> (Option<KernelKind>, u64) {
-    (Some(KernelKind::Memory { kernel: ColumnSum, columns }), bytes)
+    (Some(KernelKind::Memory(Traffic { columns, ..Traffic::of(ColumnSum) })), bytes)
 }
 
 #[test]
@@ -34,7 +38,7 @@ fn passes_of_a_linear_layer_have_layouts_and_the_gradient_of_a_bias_is_a_sum() {
     assert_eq!(kinds(&passes.weight_grad)[1..], [sum_of(32, 2 * 8 * 32)]);
     // Weights of four bytes are cast, and their gradients are cast back.
     let autocast = launched(Framework { wide_bytes: 4, ..EAGER }, "linear", &sizes);
-    let cast = of(Cast, 6 * (16 * 32 + 32));
+    let cast = wide(Cast, 6 * (16 * 32 + 32));
     assert_eq!(kinds(&autocast.forward)[0], cast);
     assert_eq!(*kinds(&autocast.weight_grad).last().unwrap(), cast);
     assert_eq!(autocast.forward[1..], passes.forward);
@@ -48,8 +52,9 @@ fn normalisations_run_in_the_type_of_the_residual_stream() {
     assert_eq!(kinds(&passes.weight_grad), [sum_of(16, 512)]);
     assert_eq!(kinds(&passes.input_grad), [of(NormGradient, 768)]);
     let autocast = launched(Framework { wide_bytes: 4, ..EAGER }, "rms-norm", &sizes);
-    assert_eq!(kinds(&autocast.forward), [of(Norm, 1024), of(Cast, 768)]);
-    assert_eq!(kinds(&autocast.weight_grad), [of(Cast, 768), sum_of(16, 1024)]);
+    let summed = (Some(KernelKind::Memory(Traffic { kernel: ColumnSum, wide: true, columns: 16 })), 1024);
+    assert_eq!(kinds(&autocast.forward), [wide(Norm, 1024), wide(Cast, 768)]);
+    assert_eq!(kinds(&autocast.weight_grad), [wide(Cast, 768), summed]);
 }
 
 #[test]
@@ -88,8 +93,8 @@ fn a_loss_in_four_bytes_casts_logits_and_that_of_megatron_is_a_chain() {
     let narrow = launched(EAGER, "softmax-cross-entropy", &sizes);
     assert_eq!(kinds(&narrow.forward), [of(Loss, 4 * n)]);
     assert_eq!(kinds(&narrow.input_grad), [of(Elementwise, 2 * n), of(LossGradient, 6 * n)]);
-    let wide = launched(Framework { loss_bytes: 4, ..EAGER }, "softmax-cross-entropy", &sizes);
-    assert_eq!(kinds(&wide.forward), [of(Cast, 6 * n), of(Loss, 8 * n)]);
+    let cast = launched(Framework { loss_bytes: 4, ..EAGER }, "softmax-cross-entropy", &sizes);
+    assert_eq!(kinds(&cast.forward), [wide(Cast, 6 * n), wide(Loss, 8 * n)]);
     let chain = Framework { kernels: Fusion::Megatron, wide_bytes: 2, loss_bytes: 4 };
     let bytes = |kernels: &[Demand]| kernels.iter().map(|kernel| kernel.bytes).sum::<u64>();
     let megatron = launched(chain, "softmax-cross-entropy", &sizes);

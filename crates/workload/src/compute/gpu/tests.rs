@@ -23,7 +23,17 @@ fn gpu() -> Gpu {
     let attention =
         Attention { block: 4, sustained: [0.5, 0.25], reuse: 8.0, fill: [1.0, 2.0], tail: 0.5, start_ps: 2 * PS_PER_S };
     let efficiency = MemoryKernel::ALL.into_iter().map(|kind| (kind, 0.5)).collect();
-    Gpu { products, attention, memory: Memory { start_ps: PS_PER_S, efficiency, per_column: 0.01 } }
+    Gpu { products, attention, memory: memory(efficiency) }
+}
+
+fn memory(efficiency: BTreeMap<MemoryKernel, f64>) -> Memory {
+    Memory {
+        start_ps: PS_PER_S,
+        starts_ps: [(MemoryKernel::Update, 7 * PS_PER_S)].into(),
+        efficiency,
+        efficiency_wide: [(MemoryKernel::Norm, 0.25)].into(),
+        per_column: 0.01,
+    }
 }
 
 fn product(layout: Option<Layout>, n: u64) -> Demand {
@@ -61,26 +71,31 @@ fn attention_by_hand() {
 
 #[test]
 fn what_memory_bounds_starts_and_moves_and_sums_over_rows_need_columns() {
-    let of = |kernel, columns, bytes| {
-        let demand = Demand::new(7, bytes).as_kind(KernelKind::Memory { kernel, columns });
-        gpu().seconds(demand, bytes, 10.0, 100.0)
+    let of = |traffic| {
+        let demand = Demand::new(7, 500).as_kind(KernelKind::Memory(traffic));
+        gpu().seconds(demand, 500, 10.0, 100.0)
     };
-    assert_eq!(of(MemoryKernel::Norm, 0, 500), 1.0 + 10.0);
-    assert_eq!(of(MemoryKernel::ColumnSum, 10, 500), 1.0 + 50.0); // ten columns, a hundredth each
-    assert_eq!(of(MemoryKernel::ColumnSum, 80, 500), 1.0 + 10.0);
+    let norm = Traffic::of(MemoryKernel::Norm);
+    assert_eq!([norm, Traffic { wide: true, ..norm }].map(of), [1.0 + 10.0, 1.0 + 20.0]);
+    let sum = Traffic { columns: 10, ..Traffic::of(MemoryKernel::ColumnSum) };
+    assert_eq!(of(sum), 1.0 + 50.0); // ten columns, a hundredth each
+    assert_eq!([Traffic { columns: 80, ..sum }, Traffic { wide: true, columns: 80, ..sum }].map(of), [1.0 + 10.0; 2]);
+    assert_eq!(of(Traffic::of(MemoryKernel::Update)), 7.0 + 10.0);
     let slower = Memory { efficiency: [(MemoryKernel::Elementwise, 0.1)].into(), ..gpu().memory };
     assert_eq!(Gpu { memory: slower, ..gpu() }.seconds(Demand::new(7, 50), 50, 10.0, 100.0), 1.0 + 5.0);
 }
 
 #[test]
 fn nonsense_is_refused_by_name() {
-    let memory = |kind| {
+    let without = |kind| {
         let mut memory = gpu().memory;
         memory.efficiency.remove(&kind);
         memory
     };
+    let wide = [(MemoryKernel::Norm, 0.0)].into();
     for (bad, field) in [
-        (Gpu { memory: memory(MemoryKernel::Update), ..gpu() }, "efficiency"),
+        (Gpu { memory: without(MemoryKernel::Update), ..gpu() }, "efficiency"),
+        (Gpu { memory: Memory { efficiency_wide: wide, ..gpu().memory }, ..gpu() }, "efficiency_wide"),
         (Gpu { memory: Memory { per_column: 0.0, ..gpu().memory }, ..gpu() }, "per_column"),
         (Gpu { attention: Attention { block: 0, ..gpu().attention }, ..gpu() }, "block"),
         (Gpu { attention: Attention { sustained: [1.0, 0.0], ..gpu().attention }, ..gpu() }, "sustained"),
