@@ -29,7 +29,8 @@ struct Answer {
     basis: BasisSpec,
 }
 
-/// Answers a request in JSON, a compute model and a list of kernels, with a list in JSON of what each kernel takes.
+/// Answers a request in JSON, a compute model and a list of kernels, with a list in JSON of what each kernel takes
+/// that runs over and over.
 ///
 /// # Errors
 /// A refusal if the request is none; its field begins with `compute` if that describes no NPU.
@@ -37,7 +38,8 @@ pub fn times(request: &str) -> Result<String, Refusal> {
     let request: Request = serde_json::from_str(request).map_err(|e| Refusal::of("", e.to_string()))?;
     let npu = described(&request.compute).map_err(|refusal| refusal.within("compute"))?;
     let answer = |kernel: KernelSpec| {
-        let timed = npu.timed(kernel.into());
+        let kernel = kernel.into();
+        let timed = npu.clone().throttled(&[(kernel, 1)]).timed(kernel);
         let basis = match timed.basis {
             Basis::Model => BasisSpec::Model,
             Basis::Measured => BasisSpec::Measured,

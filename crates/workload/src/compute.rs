@@ -165,6 +165,22 @@ impl Npu {
         Npu { narrow: Some(Arc::new(narrow)), ..self }
     }
 
+    /// The same at the clock at which it keeps its limit of power while it runs these kernels over and over, each so often.
+    #[must_use]
+    pub fn throttled(self, kernels: &[(Demand, u64)]) -> Npu {
+        let Model::Gpu(gpu) = &self.model else { return self };
+        let Some(power) = gpu.power else { return self };
+        let sum = |of: &dyn Fn(Demand) -> f64| kernels.iter().fold(0.0, |sum, &(k, count)| sum + count as f64 * of(k));
+        let at = |clock: f64| Npu { flops_per_s: self.flops_per_s * clock, ..self.clone() };
+        let products = sum(&|kernel| if kernel.gemm.is_some() { kernel.flops as f64 } else { 0.0 });
+        let bytes = sum(&|kernel| self.moved(kernel) as f64);
+        let seconds = |clock| {
+            let npu = at(clock);
+            sum(&|kernel| npu.timed(kernel).time.as_s())
+        };
+        at(power.clock(products, bytes, seconds))
+    }
+
     /// Peak rate in floating-point operations per second.
     pub fn flops_per_s(&self) -> f64 {
         self.flops_per_s

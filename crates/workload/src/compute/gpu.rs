@@ -13,6 +13,7 @@
 //! A kernel that states no kind is a product if it has a shape, and elementwise work if it has none.
 
 mod attention;
+mod power;
 
 use super::tiles::Tiles;
 use crate::kernel_kind::{KernelKind, Layout, MemoryKernel, Traffic};
@@ -23,6 +24,7 @@ use std::collections::BTreeMap;
 use syncline_core::units::PS_PER_S;
 
 pub use attention::Attention;
+pub use power::Power;
 
 /// The constants of a GPU.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -34,6 +36,9 @@ pub struct Gpu {
     pub attention: Attention,
     /// Of kernels that memory bounds.
     pub memory: Memory,
+    /// What it may draw; without a limit its clock never falls.
+    #[serde(default)]
+    pub power: Option<Power>,
 }
 
 /// The constants of kernels that memory bounds.
@@ -58,7 +63,7 @@ impl Gpu {
     /// # Errors
     /// [`NpuError::NotPositive`] if something is zero that must not be, or a kind of kernels has no efficiency.
     pub fn checked(self) -> Result<Gpu, NpuError> {
-        let Gpu { products, attention, memory } = self;
+        let Gpu { products, attention, memory, power } = self;
         for kind in MemoryKernel::ALL {
             require_positive(&[("efficiency", memory.efficiency.get(&kind).copied().unwrap_or_default())])?;
         }
@@ -66,7 +71,8 @@ impl Gpu {
             require_positive(&[("efficiency_wide", wide)])?;
         }
         require_positive(&[("per_column", memory.per_column)])?;
-        Ok(Gpu { products: products.checked()?, attention: attention.checked()?, memory })
+        let power = power.map(Power::checked).transpose()?;
+        Ok(Gpu { products: products.checked()?, attention: attention.checked()?, memory, power })
     }
 
     /// Seconds of a kernel that moves `moved` bytes, on a GPU with such a peak rate and memory bandwidth.

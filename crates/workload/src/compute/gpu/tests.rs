@@ -23,7 +23,7 @@ fn gpu() -> Gpu {
     let attention =
         Attention { block: 4, sustained: [0.5, 0.25], reuse: 8.0, fill: [1.0, 2.0], tail: 0.5, start_ps: 2 * PS_PER_S };
     let efficiency = MemoryKernel::ALL.into_iter().map(|kind| (kind, 0.5)).collect();
-    Gpu { products, attention, memory: memory(efficiency) }
+    Gpu { products, attention, memory: memory(efficiency), power: None }
 }
 
 fn memory(efficiency: BTreeMap<MemoryKernel, f64>) -> Memory {
@@ -85,6 +85,40 @@ fn what_memory_bounds_starts_and_moves_and_sums_over_rows_need_columns() {
     assert_eq!(Gpu { memory: slower, ..gpu() }.seconds(Demand::new(7, 50), 50, 10.0, 100.0), 1.0 + 5.0);
 }
 
+const POWER: Power = Power { limit_w: 10.0, idle_w: 2.0, per_flop_pj: 1e12, scaling: 0.5, per_byte_pj: 1e12 };
+
+#[test]
+fn the_clock_falls_until_the_mean_power_is_the_limit() {
+    // At the full clock 4 FLOP in 1 s: 2 + 4 W keep the limit.
+    assert_eq!(POWER.clock(4.0, 0.0, |clock| 1.0 / clock), 1.0);
+    // 16 FLOP/s would take 18 W: the clock x leaves 16 x of them, which take 1 - 0.5 + 0.5 x joules each.
+    let clock = POWER.clock(16.0, 0.0, |clock| 1.0 / clock);
+    assert!((2.0 + 16.0 * clock * (0.5 + 0.5 * clock) - 10.0).abs() < 1e-9);
+    // Traffic that takes another second leaves products more.
+    let mixed = POWER.clock(16.0, 6.0, |clock| 1.0 + 1.0 / clock);
+    assert!(mixed > clock && mixed < 1.0);
+    // What cannot be kept is drawn.
+    assert!(POWER.clock(1e9, 0.0, |clock| 1.0 / clock) < 0.1);
+}
+
+#[test]
+fn a_gpu_that_runs_kernels_over_and_over_is_as_slow_as_their_mix_lets_it_be() {
+    let limited = |power| {
+        let gpu = Gpu { power, products: Tiles { start_ps: 0, ..gpu().products }, ..gpu() };
+        crate::Npu::new(10.0, 100.0, 1.0).unwrap().with_gpu(gpu)
+    };
+    let (product, traffic) = (product(None, 20), Demand::new(0, 1));
+    let free = limited(None).throttled(&[(product, 1)]);
+    assert_eq!(free.flops_per_s(), 10.0);
+    // 2,560 FLOP in 512 s: 5 W, more than the 3 that a limit of 5 leaves.
+    let tight = Some(Power { limit_w: 5.0, ..POWER });
+    let alone = limited(tight).throttled(&[(product, 1)]);
+    let mixed = limited(tight).throttled(&[(product, 1), (traffic, 100)]);
+    assert!(alone.flops_per_s() < 10.0 && alone.flops_per_s() < mixed.flops_per_s());
+    assert_eq!(alone.kernel(traffic), free.kernel(traffic));
+    assert!(alone.kernel(product) > mixed.kernel(product));
+}
+
 #[test]
 fn nonsense_is_refused_by_name() {
     let without = |kind| {
@@ -97,6 +131,8 @@ fn nonsense_is_refused_by_name() {
         (Gpu { memory: without(MemoryKernel::Update), ..gpu() }, "efficiency"),
         (Gpu { memory: Memory { efficiency_wide: wide, ..gpu().memory }, ..gpu() }, "efficiency_wide"),
         (Gpu { memory: Memory { per_column: 0.0, ..gpu().memory }, ..gpu() }, "per_column"),
+        (Gpu { power: Some(Power { limit_w: 0.0, ..POWER }), ..gpu() }, "limit_w"),
+        (Gpu { power: Some(Power { scaling: 1.0, ..POWER }), ..gpu() }, "scaling"),
         (Gpu { attention: Attention { block: 0, ..gpu().attention }, ..gpu() }, "block"),
         (Gpu { attention: Attention { sustained: [1.0, 0.0], ..gpu().attention }, ..gpu() }, "sustained"),
         (Gpu { attention: Attention { tail: -1.0, ..gpu().attention }, ..gpu() }, "tail"),

@@ -1,0 +1,47 @@
+"""The constants of the H100's kernels, held against the kernels that were measured."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+
+from lab.gpu_kernels import __main__ as page
+from lab.gpu_kernels import fit, rows
+
+BARS = {"products": 0.07, "attention": 0.10, "memory": 0.12}
+"""Mean absolute errors that kernels of a group may have."""
+
+
+def group(row: rows.Row) -> str:
+    """Products, attention, or what memory bounds."""
+    return row.kind if row.kind == "products" else "attention" if row.operator == "attention" else "memory"
+
+
+@pytest.mark.parametrize("name", BARS)
+def test_the_constants_predict_what_was_measured(name: str) -> None:
+    found = [row for row in page.modelled() if group(row) == name and row.set == "operators"]
+    errors = page.errors(found, page.known())
+    assert len(found) > 40
+    assert mean(map(abs, errors)) < BARS[name]
+    assert abs(mean(errors)) < BARS[name] / 2
+
+
+def test_the_constants_are_those_of_the_fit() -> None:
+    known = page.known()
+    again = fit.all_of(page.modelled(), known)
+    parameters = [*fit.MEMORY_PARAMETERS, *fit.PRODUCT_PARAMETERS, *fit.attention_parameters("flash2")]
+    for parameter in parameters:
+        before, after = parameter.read(known), parameter.read(again)
+        assert after == pytest.approx(before, rel=0.05) or max(before, after) < 1e-3, parameter.path
+
+
+def test_a_row_is_the_kernels_that_pytorch_launches() -> None:
+    found = {row.title: row for row in rows.read()}
+    (backward,) = (
+        row for title, row in found.items() if title.startswith("layer-norm backward rows=16384") and "2B" in title
+    )
+    sum_, gradient = rows.kernels(backward)
+    assert sum_["kind"] == {"memory": {"kernel": "column-sum", "wide": False, "columns": 8192}}
+    assert gradient["kind"]["memory"]["kernel"] == "norm-gradient"
+    assert (sum_["bytes"], gradient["bytes"]) == (2 * 16384 * 8192 * 2, 3 * 16384 * 8192 * 2)
