@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from support import divided
 from support.divided import ELEMENT, SHAPE
+from syncline.sections.data_types import Widths
 from syncline.sections.parallel import Optimiser
 from syncline.strategies import memory, updates
 
@@ -79,26 +80,27 @@ def test_a_central_server_and_stashed_weights() -> None:
 
 
 def test_optimisers() -> None:
-    (sgd,) = of({"optimiser": {"kind": "sgd", "gradient": "4B", "master": "0B"}}, 2)
+    (sgd,) = of({"optimiser": {"kind": "sgd"}}, 2, given=Widths(2, 2, 4, 0, 4))
     assert (sgd.gradients, sgd.optimiser) == (L * BLOCK * 4, L * BLOCK * 4)
 
 
 @pytest.mark.parametrize(
-    ("optimiser", "weight", "moved"),
+    ("kind", "widths", "moved"),
     [
         (
-            {"kind": "sgd"},
-            2,
+            "sgd",
+            Widths(2, 2, 2, 4, 4),
             2 + 2 * (4 + 4) + 2,
         ),  # as of a model that all NPUs have copies of (`sgd_momentum` in Rust)
-        ({"kind": "adam"}, 2, 2 + 2 * (4 + 2 * 4) + 2),
-        ({"kind": "adam", "master": "0B"}, 2, 2 + 2 * 2 * 4 + 2 * 2),
-        ({"kind": "sgd", "master": "0B", "moment": "2B"}, 4, 2 + 2 * 2 + 2 * 4),
+        ("adam", Widths(2, 2, 2, 4, 4), 2 + 2 * (4 + 2 * 4) + 2),
+        ("adam", Widths(2, 2, 2, 0, 4), 2 + 2 * 2 * 4 + 2 * 2),
+        ("adam", Widths(2, 2, 4, 4, 4), 4 + 2 * (4 + 2 * 4) + 2),
+        ("sgd", Widths(4, 2, 2, 0, 2), 4 + 2 * 2 + 2 * 4),
     ],
 )
-def test_an_update_moves_what_it_reads_and_writes(optimiser: dict[str, Any], weight: int, moved: int) -> None:
+def test_an_update_moves_what_it_reads_and_writes(kind: Literal["adam", "sgd"], widths: Widths, moved: int) -> None:
     """A gradient is read, states are read and written; so are weights of which there is no copy, or else written."""
-    (kernel,) = updates.kernels(1000, Optimiser.model_validate(optimiser), weight, 2)
+    (kernel,) = updates.kernels(1000, Optimiser(kind=kind), widths)
     assert kernel.bytes == 1000 * moved
 
 

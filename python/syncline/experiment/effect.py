@@ -50,6 +50,7 @@ RECORDED: Final = frozenset(
         "fold",  # whether equal NPUs are simulated once, which is exact or refused
         "npu.memory",  # what needs more than there is is refused, and nothing is slower for it
         "npu.reserved",
+        "parallel.optimiser.implementation",  # which kernels update; a fused one is priced
         "network.mode",  # how packets are moved, which is exact
         "network.watch",  # what is recorded of connections
         "network.capture",  # and of ports

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from syncline.base.section import Section
-from syncline.fabric.fields import Size, SizeOrZero, TimeOrZero
+from syncline.fabric.fields import TimeOrZero, refused
 
 Axis = Literal["tensor", "context", "data", "pipeline"]
 GridAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
@@ -21,31 +21,46 @@ Ways = Annotated[int, Field(ge=1, le=1_048_576)]
 USUAL_ORDER: Final[tuple[Axis, ...]] = ("tensor", "context", "data", "pipeline")
 
 
+MOVED: Final = ("gradient", "master", "moment")
+"""Keys of earlier versions, in place of which `workload.precision` has data types."""
+FORMER: Final = {"master": "4B", "moment": "4B"}
+"""What resolved experiments of earlier versions have of them; a name as precision still means it."""
+MOVED_ACCEPTED: Final = (
+    "kind and implementation here, and in workload a precision such as "
+    "{weights: bf16, compute: bf16, gradients: fp32, states: fp32}"
+)
+
+
+def moved(stated: list[str]) -> str:
+    """What says the same as keys of earlier versions."""
+    types = {"gradient": "gradients", "master": "states", "moment": "states"}
+    named = ", ".join(dict.fromkeys(types[name] for name in stated))
+    copy = "; a copy of the weights is kept if states are wider than weights" if "master" in stated else ""
+    return f"workload.precision says this, as data types ({named}){copy}"
+
+
 class Optimiser(Section):
-    """What an optimiser keeps and exchanges for each parameter, beside the weights of `workload.element` bytes."""
+    """The optimiser. The data types of gradients, states and weights are those of `workload.precision`."""
 
     kind: Literal["adam", "sgd"] = "adam"
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    gradient: Size | None = None
-    """Bytes of a gradient, as it is accumulated and exchanged; those of `workload.element` if not given."""
-    master: SizeOrZero = 4
-    """Bytes of the copy of a weight that is updated (Rajbhandari et al., "ZeRO", SC 2020, section 3.1); 0 for none."""
-    moment: SizeOrZero = 4
-    """Bytes of a moment."""
+    implementation: Literal["fused", "foreach"] = "fused"
+    """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list of
+    tensors, with temporary tensors in between."""
 
-    def meaning_of_nothing(self, _: str) -> str:
-        """What a field comes to that is not given."""
-        return "workload.element"
+    @model_validator(mode="before")
+    @classmethod
+    def _without_bytes(cls, value: Any) -> Any:
+        if isinstance(value, dict) and FORMER.items() <= value.items() and value.keys() == {"kind", *FORMER}:
+            return {"kind": value["kind"]}
+        if isinstance(value, dict) and (stated := [name for name in MOVED if name in value]):
+            raise refused(moved(stated), MOVED_ACCEPTED)
+        return value
 
     @property
     def moments(self) -> int:
         """How many moments are kept of a parameter."""
         return 2 if self.kind == "adam" else 1
-
-    @property
-    def states(self) -> int:
-        """Bytes of a parameter's states."""
-        return self.master + self.moments * self.moment
 
 
 class Overlap(Section):

@@ -98,7 +98,7 @@ class Gradients:
             self.ready[bucket.number] = self._answered(bucket, central=central)
             return
         there, back = ("reduce", "broadcast") if central else ("reduce-scatter", "all-gather")
-        size, weight = bucket.weights.total * self.setting.gradient, bucket.weights.total * self.setting.element
+        size, weight = bucket.weights.total * self.setting.gradient, bucket.weights.total * self.setting.weight
         reduced = self.nodes.collective(WEIGHT_GRAD, "data", there, size, self.nodes.ready())
         after = [] if reduced is None else [reduced]
         if not central or self.role.serves:
@@ -117,7 +117,7 @@ class Gradients:
         parts = 1 if central else copies
         part = -(-bucket.weights.total // parts)
         push, pull = 2 * bucket.number, 2 * bucket.number + 1
-        gradients, weights = part * setting.gradient, part * setting.element
+        gradients, weights = part * setting.gradient, part * setting.weight
         ready = nodes.ready()
         others = range(1, copies)
         servers, clients = list(others), [-distance for distance in others]
@@ -179,7 +179,7 @@ class Gradients:
         for bucket in every:
             nodes.layer = bucket.name
             for family, parameters in self.setting.parts(bucket.weights):
-                gathered = nodes.gather(UPDATE, family, parameters * self.setting.element, after)
+                gathered = nodes.gather(UPDATE, family, parameters * self.setting.weight, after)
                 self.ready.setdefault(bucket.number, []).extend(gathered)
         if not self.setting.overlap:
             nodes.wait(*(number for done in self.ready.values() for number in done))

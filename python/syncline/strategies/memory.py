@@ -80,7 +80,8 @@ def _of_stage(setting: Setting, stage: int, pieces: Sequence[tuple[Layer, ...]])
     together = sum(every, Weights())
     order = schedules.turns(parallel.schedule, stage, parallel.pipeline, setting.micros, parallel.virtual)
     share = max(shares(parallel)) if parallel.expert_loads else 1.0
-    sizes = (setting.element, setting.gradient, parallel.optimiser.states if setting.costs_update else 0)
+    state = setting.widths.states(parallel.optimiser.moments) if setting.costs_update else 0
+    sizes = (setting.weight, setting.widths.reduced, state)
     # The parts of a sharded parameter server are updated each in one place only, as with ZeRO 1.
     zero = 1 if parallel.parameter_server == "sharded" else parallel.zero
     weight = gradient = state = 0

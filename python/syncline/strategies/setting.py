@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from syncline.models.model import Model
+from syncline.sections.data_types import Widths
 from syncline.sections.parallel import Parallel
 from syncline.strategies import updates
 from syncline.strategies.costs import Costs, Kernels
@@ -30,16 +31,28 @@ class Setting:
     """Whether gradients and weights are exchanged beside compute."""
     costs_update: bool = True
     """Whether weights are updated, which takes time, and needs states of the optimiser."""
+    given: Widths | None = None
+    """Bytes of what is kept and exchanged for a parameter, where these are not the usual ones of an element."""
 
     @property
     def element(self) -> int:
-        """Bytes of a weight, and of an element of an activation."""
+        """Bytes of an element of an activation, and of a weight as it is computed with."""
         return self.costs.element
 
     @property
+    def widths(self) -> Widths:
+        """Bytes of what is kept and exchanged for a parameter."""
+        return self.given or Widths.usual(self.element)
+
+    @property
+    def weight(self) -> int:
+        """Bytes of a weight as it is stored."""
+        return self.widths.weights
+
+    @property
     def gradient(self) -> int:
-        """Bytes of a gradient."""
-        return self.parallel.optimiser.gradient or self.element
+        """Bytes of a gradient as it is exchanged."""
+        return self.widths.gradients
 
     @property
     def activation(self) -> int:
@@ -78,7 +91,7 @@ class Setting:
         """The kernel that updates so many parameters; none if updates take no time."""
         if not self.costs_update:
             return ()
-        return updates.kernels(parameters, self.parallel.optimiser, self.element, self.gradient)
+        return updates.kernels(parameters, self.parallel.optimiser, self.widths)
 
 
 @dataclass(frozen=True, slots=True)
