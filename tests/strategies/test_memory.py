@@ -21,9 +21,14 @@ BLOCK = 12 * H * H + 13 * H
 
 
 def of(parallel: dict[str, Any], npus: int, micros: int = 1, **more: Any) -> list[memory.Memory]:
-    """The memory of each stage of a model of blocks alone."""
+    """The memory of each stage of a model of blocks alone, when its backward pass begins."""
+    return [of_stage[0] for of_stage in phases(parallel, npus, micros, **more)]
+
+
+def phases(parallel: dict[str, Any], npus: int, micros: int = 1, **more: Any) -> list[list[memory.Memory]]:
+    """The same whenever a stage may need most."""
     model = divided.gpt(B, SHAPE | {"layers": more.pop("layers", L)}, ends=False)
-    return memory.of(divided.setting(parallel | {"micro_batch": B}, npus, micros, model, **more))
+    return memory.phases(divided.setting(parallel | {"micro_batch": B}, npus, micros, model, **more))
 
 
 @pytest.mark.parametrize("t", [2, 4])
@@ -65,8 +70,10 @@ def test_micro_batches_in_flight_by_schedule() -> None:
 @pytest.mark.parametrize(("zero", "expected"), [(0, (2, 2, 12)), (1, (2, 2, 3)), (2, (2, 0.5, 3)), (3, (0.5, 0.5, 3))])
 def test_states_are_those_of_zero(zero: int, expected: tuple[float, float, float]) -> None:
     """Rajbhandari et al., "ZeRO", SC 2020, Fig. 1: 2 + 2 + 12 bytes of a parameter, on four NPUs."""
-    (found,) = of({"zero": zero}, 4)
-    terms = (found.weights, found.gradients, found.optimiser)
+    ((found, *_, updated),) = phases({"zero": zero}, 4)
+    terms = (updated.weights, updated.gradients, updated.optimiser)
+    assert (updated.phase, updated.activations, updated.exchange) == ("update", 0, 0)
+    assert found.gradients == (0 if zero == 3 else updated.gradients)  # which FSDP frees behind each update
     assert terms == tuple(L * BLOCK * size for size in expected)
     layer = BLOCK * ELEMENT
     assert found.exchange == {0: 0, 1: 0, 2: layer, 3: 3 * layer}[zero]

@@ -94,6 +94,11 @@ class Widths:
         return max(self.weights, self.gradients)
 
     @property
+    def widest(self) -> int:
+        """Bytes of the widest type."""
+        return max(self.weights, self.compute, self.gradients, self.moment)
+
+    @property
     def casts(self) -> bool:
         """Whether weights are stored in another width than they are computed with."""
         return self.weights != self.compute

@@ -122,7 +122,14 @@ def of_copies(workload: ModelWorkload, ranks: int, *, update: bool) -> Memory:
     widths = Widths(element, element, element, 0 if element >= WIDE else WIDE, max(WIDE, element))
     costs = Costs(element, workload.linear_element)
     setting = Setting(
-        training.shared(model), parallel, Mesh.of(parallel, 1), costs, 1, costs_update=update, given=widths
+        training.shared(model),
+        parallel,
+        Mesh.of(parallel, 1),
+        costs,
+        1,
+        costs_update=update,
+        has_copies=True,
+        given=widths,
     )
     (found,) = memory.of(setting)
     return replace(found, weights=found.weights + tables)
@@ -140,7 +147,8 @@ def as_divided(experiment: Experiment, workload: ModelWorkload, samples: int) ->
 
 def _terms(needed: Memory) -> str:
     terms = ", ".join(f"{name} {in_gb(size)}" for name, size in needed.terms().items() if size)
-    return f"{in_gb(needed.total)}: {terms}"
+    when = " when weights are updated" if needed.phase == "update" else ""
+    return f"{in_gb(needed.total)}{when}: {terms}"
 
 
 def _has(npu: Npu) -> str:

@@ -31,6 +31,8 @@ class Setting:
     """Whether gradients and weights are exchanged beside compute."""
     costs_update: bool = True
     """Whether weights are updated, which takes time, and needs states of the optimiser."""
+    has_copies: bool = False
+    """Whether there are copies of the model that the mesh does not have."""
     given: Widths | None = None
     """Bytes of what is kept and exchanged for a parameter, where these are not the usual ones of an element."""
 
@@ -43,6 +45,11 @@ class Setting:
     def widths(self) -> Widths:
         """Bytes of what is kept and exchanged for a parameter."""
         return self.given or Widths.usual(self.element)
+
+    @property
+    def between(self) -> int:
+        """Bytes of an element of what norms take, and of what passes between layers: with autocast, of a weight."""
+        return self.element if self.costs.cast is None else self.weight
 
     @property
     def weight(self) -> int:
