@@ -236,6 +236,7 @@ OTHER: Final[dict[str, Any]] = {
     "parallel.prefetch": 3,
     "parallel.micro_batch": 2,
     "parallel.recompute": "full",
+    "parallel.recompute_operators": ["mlp"],
     "parallel.scatter_gather": True,
     "parallel.order": ["pipeline", "data", "context", "tensor"],
     "parallel.on": {"tensor": [0], "data": [1, 2]},
@@ -328,6 +329,7 @@ MORE: Final = (
             ("Torus(2,2)", GPT, "{pipeline: 2, schedule: interleaved, virtual: 2}"),
             ("Torus(2,2)", GPT, "{context: 2, parameter_server: central}"),
             ("Torus(2,2)", GPT.replace("vocabulary: 64", "vocabulary: 8192"), "{zero: 3}"),
+            ("Torus(2,2)", GPT, "{recompute: operators}"),
             ("Torus(2,2)", GPT.replace("32,", f"32, {TYPES},", 1), "{}"),
             ("Torus(2,2)", EXPERTS, "{expert: 4}"),
         )

@@ -30,6 +30,7 @@ _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {
     "schedule": {"pipeline": 2},
     "scatter_gather": {"tensor": 2, "pipeline": 2},
     "prefetch": {"zero": 3},
+    "recompute_operators": {"recompute": "operators"},
     "updates": {"parameter_server": "central"},
     "order": {"tensor": 2, "zero": 1},
     "overlap.tensor": {"tensor": 2},
@@ -39,6 +40,7 @@ _BESIDE: Final[Mapping[str, Mapping[str, Any]]] = {
 _EXAMPLES: Final[Mapping[str, tuple[Any, ...]]] = {
     "expert_loads": ([1.0, 3.0],),
     "micro_batch": (2,),
+    "recompute_operators": (["layernorm", "mlp"],),
     "zero": (1, 2, 3),
     "prefetch": (0, 2),
     "order": (["data", "tensor", "context", "pipeline"],),

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from syncline.base.section import Section
-from syncline.fabric.fields import TimeOrZero, refused
+from syncline.fabric.fields import Accepted, TimeOrZero, refused
 
 Axis = Literal["tensor", "context", "data", "pipeline"]
 GridAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
@@ -37,6 +37,33 @@ def moved(stated: list[str]) -> str:
     named = ", ".join(dict.fromkeys(types[name] for name in stated))
     copy = "; a copy of the weights is kept if states are wider than weights" if "master" in stated else ""
     return f"workload.precision says this, as data types ({named}){copy}"
+
+
+TORCHTITAN: Final = "torchtitan"
+RECOMPUTED: Final = "torchtitan, or a list of modules of Megatron-LM, kinds or names of operators"
+MOST_LISTED: Final = 100
+
+
+def _recomputed(value: object) -> object:
+    is_list = isinstance(value, list | tuple) and 0 < len(value) <= MOST_LISTED
+    if value == TORCHTITAN or (is_list and all(isinstance(entry, str) and entry for entry in value)):  # type: ignore[attr-defined]
+        return value
+    raise refused("this is no list of operators", RECOMPUTED)
+
+
+RecomputedOperators = Annotated[
+    str | list[str],
+    PlainValidator(_recomputed),
+    Accepted(RECOMPUTED),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "const": TORCHTITAN},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST_LISTED},
+            ]
+        }
+    ),
+]
 
 
 class Optimiser(Section):
@@ -111,9 +138,13 @@ class Parallel(Section):
     """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
     micro_batch: Ways = 1
     """Samples of a micro-batch, of which a copy of the model computes one after the other."""
-    recompute: Literal["none", "selective", "full"] = "none"
-    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), or whole
-    layers."""
+    recompute: Literal["none", "selective", "full", "operators"] = "none"
+    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), whole
+    layers (`full`), or what `recompute_operators` lists."""
+    recompute_operators: RecomputedOperators = TORCHTITAN
+    """What is computed again with `recompute: operators`. `torchtitan`: all of a block but attention, every second
+    matrix product, reduce-scatters and all-to-alls. Or a list, each entry a module of Megatron-LM (`core_attn`,
+    `moe_act`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `shared_experts`), a kind of operators or the name of one."""
     scatter_gather: bool = False
     """Whether tensor-parallel NPUs send a part each of an activation between stages that all of them hold, which
     receivers gather again (Narayanan et al., SC 2021, section 4.1). Sequence parallelism sends parts anyway."""

@@ -766,9 +766,15 @@ class Parallel(TypedDict, total=False):
     """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
     micro_batch: int
     """Samples of a micro-batch, of which a copy of the model computes one after the other."""
-    recompute: Literal["none", "selective", "full"]
-    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), or
-    whole layers.
+    recompute: Literal["none", "selective", "full", "operators"]
+    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), whole
+    layers (`full`), or what `recompute_operators` lists.
+    """
+    recompute_operators: Literal["torchtitan"] | Sequence[str]
+    """What is computed again with `recompute: operators`. `torchtitan`: all of a block but attention, every second
+    matrix product, reduce-scatters and all-to-alls. Or a list, each entry a module of Megatron-LM
+    (`core_attn`, `moe_act`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `shared_experts`), a kind of operators
+    or the name of one.
     """
     scatter_gather: bool
     """Whether tensor-parallel NPUs send a part each of an activation between stages that all of them hold, which

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Final
 
-from syncline.base.errors import one_of
+from syncline.base.errors import did_you_mean, one_of
 from syncline.base.section import Violation
 from syncline.models.model import DivisionError, Model
 from syncline.sections.parallel import Parallel
-from syncline.strategies import layers
+from syncline.strategies import layers, recomputed
 from syncline.strategies.mesh import GRID_AXES
 
 MOST_NPUS: Final = 2**20
@@ -195,8 +195,12 @@ def of_model(parallel: Parallel, model: Model) -> Iterator[Violation]:
     if parallel.context > 1 and (model.tokens == 1 or not cores):
         yield _violation("context", f"the samples of {model.name} have no tokens to divide", "1")
         return
-    if parallel.recompute == "full" and not blocks:
+    if parallel.recompute in ("full", "operators") and not blocks:
         yield _violation("recompute", f"{model.name} has no blocks", "none")
+    for entry in recomputed.unknown(model, parallel):
+        listed = recomputed.names(model)
+        message = f"no block of {model.name} has an operator {entry!r}{did_you_mean(entry, listed)}"
+        yield _violation("recompute_operators", message, f"torchtitan, or some of {one_of(listed)}")
     yield from _divided(parallel, model)
 
 

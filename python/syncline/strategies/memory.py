@@ -151,11 +151,16 @@ def _share(setting: Setting) -> float:
 
 def _again(setting: Setting, layers: Sequence[Layer]) -> int:
     """Bytes of a block that is computed again, the largest one."""
-    if setting.parallel.recompute != "full":
+    parallel, share = setting.parallel, _share(setting)
+    if parallel.recompute not in ("full", "operators"):
         return 0
-    whole = setting.parallel.model_copy(update={"recompute": "none"})
-    blocks = (layer for layer in layers if layer.block)
-    return max((saved.kept_bytes(layer, whole, setting, _share(setting)) for layer in blocks), default=0)
+    whole = parallel.model_copy(update={"recompute": "none"})
+    most = 0
+    for layer in layers:
+        if layer.block:
+            there = saved.kept_bytes(layer, parallel, setting, share) if parallel.recompute == "operators" else 0
+            most = max(most, saved.kept_bytes(layer, whole, setting, share) - there)
+    return most
 
 
 def _most_activations(setting: Setting, pieces: Sequence[tuple[Layer, ...]], order: Sequence[schedules.Turn]) -> int:
