@@ -233,6 +233,7 @@ OTHER: Final[dict[str, Any]] = {
     "parallel.schedule": "gpipe",
     "parallel.data": 2,
     "parallel.zero": 1,
+    "parallel.hsdp": 2,
     "parallel.prefetch": 3,
     "parallel.micro_batch": 2,
     "parallel.recompute": "full",

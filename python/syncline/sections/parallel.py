@@ -15,7 +15,7 @@ from syncline.fabric.fields import Accepted, TimeOrZero, refused
 Axis = Literal["tensor", "context", "data", "pipeline"]
 GridAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
 Schedule = Literal["gpipe", "1f1b", "interleaved", "pipedream"]
-FamilyName = Literal["tensor", "context", "expert", "data", "expert-data", "pipeline", "embedding"]
+FamilyName = Literal["tensor", "context", "expert", "data", "replica", "expert-data", "pipeline", "embedding"]
 Ways = Annotated[int, Field(ge=1, le=1_048_576)]
 
 USUAL_ORDER: Final[tuple[Axis, ...]] = ("tensor", "context", "data", "pipeline")
@@ -134,6 +134,10 @@ class Parallel(Section):
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too: this
     is fully sharded data parallelism (FSDP)."""
+    hsdp: Annotated[int, Field(ge=2, le=1_048_576)] | None = None
+    """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP), with
+    copies of all parts in as many groups as there are. Within a group weights are gathered and gradients
+    reduce-scattered; the parts are then all-reduced between the groups. All NPUs that have copies if not given."""
     prefetch: Annotated[int, Field(ge=0, le=1024)] = 1
     """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
     micro_batch: Ways = 1

@@ -762,6 +762,12 @@ class Parallel(TypedDict, total=False):
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too:
     this is fully sharded data parallelism (FSDP).
     """
+    hsdp: int | None
+    """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP),
+    with copies of all parts in as many groups as there are. Within a group weights are gathered and gradients
+    reduce-scattered; the parts are then all-reduced between the groups. All NPUs that have copies if not
+    given.
+    """
     prefetch: int
     """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
     micro_batch: int

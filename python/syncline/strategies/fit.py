@@ -97,6 +97,8 @@ def _changed(request: Request, **values: Any) -> Request:
     """Another division; what the experiment says of what there is none of then, is left out."""
     given = request.parallel
     fallback: dict[str, Any] = {"data": None, "on": {}}
+    if not values["zero"]:
+        fallback |= {"hsdp": None}
     if values["tensor"] == 1:
         fallback |= {"sequence": False, "scatter_gather": False}
     if values["pipeline"] == 1:

@@ -86,7 +86,7 @@ class Setting:
         yield "expert-data", weights.expert
 
     def copies(self, family: str) -> int:
-        """How many NPUs have copies of the same parameters."""
+        """How many NPUs have copies of the same parameters, or divide them; with `hsdp` those of a group."""
         axes = ("data", "context") if family == "expert-data" else ("expert", "data", "context")
         return self.mesh.size(*axes)
 
