@@ -39,6 +39,7 @@ TEXT: Final = (
 GPT: Final = (
     "{model: gpt2, global_batch: 32, parameters: {layers: 8, hidden: 32, heads: 4, vocabulary: 64, positions: 8}}"
 )
+TYPES: Final = "precision: {weights: bf16, compute: bf16, gradients: bf16, states: fp32}"
 EXPERTS: Final = (
     "{model: mixtral-8x7b, global_batch: 8, sequence: 8, "
     "parameters: {layers: 1, hidden: 32, heads: 4, kv_heads: 2, feed_forward: 64, vocabulary: 64}}"
@@ -232,18 +233,21 @@ OTHER: Final[dict[str, Any]] = {
     "parallel.schedule": "gpipe",
     "parallel.data": 2,
     "parallel.zero": 1,
+    "parallel.hsdp": 2,
     "parallel.prefetch": 3,
     "parallel.micro_batch": 2,
     "parallel.recompute": "full",
+    "parallel.recompute_operators": ["mlp"],
     "parallel.scatter_gather": True,
     "parallel.order": ["pipeline", "data", "context", "tensor"],
     "parallel.on": {"tensor": [0], "data": [1, 2]},
     "parallel.parameter_server": "sharded",
     "parallel.updates": "asynchronous",
     "parallel.optimiser.kind": "sgd",
-    "parallel.optimiser.gradient": "4B",
-    "parallel.optimiser.master": "0B",
-    "parallel.optimiser.moment": "8B",
+    "workload.precision.weights": "fp32",
+    "workload.precision.compute": "fp32",
+    "workload.precision.gradients": "fp32",
+    "workload.precision.states": "bf16",
     "parallel.overlap.tensor": False,
     "parallel.overlap.pipeline": False,
     "parallel.dispatch": "10us",
@@ -326,6 +330,8 @@ MORE: Final = (
             ("Torus(2,2)", GPT, "{pipeline: 2, schedule: interleaved, virtual: 2}"),
             ("Torus(2,2)", GPT, "{context: 2, parameter_server: central}"),
             ("Torus(2,2)", GPT.replace("vocabulary: 64", "vocabulary: 8192"), "{zero: 3}"),
+            ("Torus(2,2)", GPT, "{recompute: operators}"),
+            ("Torus(2,2)", GPT.replace("32,", f"32, {TYPES},", 1), "{}"),
             ("Torus(2,2)", EXPERTS, "{expert: 4}"),
         )
     ),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from support import divided
 from support.divided import ELEMENT, SHAPE, exchanged, of_one_class, total
+from syncline.sections.data_types import Widths
 from syncline.sections.parallel import Parallel
 from syncline.strategies import build
 from syncline.strategies.costs import Costs
@@ -108,9 +109,18 @@ def test_data_parallelism_of_three_micro_batches(zero: int, kinds: dict[str, int
     assert found == Counter({("data", kind): n * L * BLOCK * ELEMENT for kind, n in kinds.items()})
 
 
-def test_gradients_are_as_wide_as_the_optimiser_says() -> None:
-    found = of_one_class({"zero": 1, "optimiser": {"gradient": "4B"}}, 4, model=blocks())
-    assert found == of(data__reduce_scatter=L * BLOCK * 4, data__all_gather=L * BLOCK * ELEMENT)
+@pytest.mark.parametrize(
+    ("zero", "widths", "reduced", "gathers"),
+    [
+        (1, Widths(2, 2, 4, 4, 4), 4, 2),  # Megatron-LM
+        (1, Widths(4, 2, 4, 0, 4), 4, 4),  # autocast: stored weights are gathered
+        (3, Widths(4, 2, 4, 0, 4), 4, 2 * 2),  # FSDP: casts of weights are, forward and backward
+        (3, Widths(4, 2, 2, 0, 4), 2, 2 * 2),
+    ],
+)
+def test_weights_and_gradients_are_sent_in_their_types(zero: int, widths: Widths, reduced: int, gathers: int) -> None:
+    found = of_one_class({"zero": zero}, 4, model=blocks(), given=widths)
+    assert found == of(data__reduce_scatter=L * BLOCK * reduced, data__all_gather=L * BLOCK * gathers)
 
 
 def test_buckets_hold_layers_that_follow_one_another() -> None:
@@ -147,8 +157,8 @@ def test_parameter_servers() -> None:
 def test_gradients_go_to_a_server_and_weights_come_back(gradient: int, element: int, server: str, updates: str) -> None:
     """Each way has the width of what it carries, and a server updates what it is sent and has."""
     copies = 4
-    parallel = {"parameter_server": server, "updates": updates, "optimiser": {"gradient": f"{gradient}B"}}
-    setting = divided.setting(parallel, copies, 1, blocks())
+    parallel = {"parameter_server": server, "updates": updates}
+    setting = divided.setting(parallel, copies, 1, blocks(), given=Widths(element, element, gradient, 4, 4))
     graph = build.graph(replace(setting, costs=Costs(element)))
     there, back = Counter[str](), Counter[str]()
     for of_class in graph.classes:

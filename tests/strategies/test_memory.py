@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from support import divided
 from support.divided import ELEMENT, SHAPE
+from syncline.sections.data_types import Widths
 from syncline.sections.parallel import Optimiser
 from syncline.strategies import memory, updates
 
@@ -20,9 +21,14 @@ BLOCK = 12 * H * H + 13 * H
 
 
 def of(parallel: dict[str, Any], npus: int, micros: int = 1, **more: Any) -> list[memory.Memory]:
-    """The memory of each stage of a model of blocks alone."""
+    """The memory of each stage of a model of blocks alone, when its backward pass begins."""
+    return [of_stage[0] for of_stage in phases(parallel, npus, micros, **more)]
+
+
+def phases(parallel: dict[str, Any], npus: int, micros: int = 1, **more: Any) -> list[list[memory.Memory]]:
+    """The same whenever a stage may need most."""
     model = divided.gpt(B, SHAPE | {"layers": more.pop("layers", L)}, ends=False)
-    return memory.of(divided.setting(parallel | {"micro_batch": B}, npus, micros, model, **more))
+    return memory.phases(divided.setting(parallel | {"micro_batch": B}, npus, micros, model, **more))
 
 
 @pytest.mark.parametrize("t", [2, 4])
@@ -64,8 +70,10 @@ def test_micro_batches_in_flight_by_schedule() -> None:
 @pytest.mark.parametrize(("zero", "expected"), [(0, (2, 2, 12)), (1, (2, 2, 3)), (2, (2, 0.5, 3)), (3, (0.5, 0.5, 3))])
 def test_states_are_those_of_zero(zero: int, expected: tuple[float, float, float]) -> None:
     """Rajbhandari et al., "ZeRO", SC 2020, Fig. 1: 2 + 2 + 12 bytes of a parameter, on four NPUs."""
-    (found,) = of({"zero": zero}, 4)
-    terms = (found.weights, found.gradients, found.optimiser)
+    ((found, *_, updated),) = phases({"zero": zero}, 4)
+    terms = (updated.weights, updated.gradients, updated.optimiser)
+    assert (updated.phase, updated.activations, updated.exchange) == ("update", 0, 0)
+    assert found.gradients == (0 if zero == 3 else updated.gradients)  # which FSDP frees behind each update
     assert terms == tuple(L * BLOCK * size for size in expected)
     layer = BLOCK * ELEMENT
     assert found.exchange == {0: 0, 1: 0, 2: layer, 3: 3 * layer}[zero]
@@ -79,26 +87,27 @@ def test_a_central_server_and_stashed_weights() -> None:
 
 
 def test_optimisers() -> None:
-    (sgd,) = of({"optimiser": {"kind": "sgd", "gradient": "4B", "master": "0B"}}, 2)
+    (sgd,) = of({"optimiser": {"kind": "sgd"}}, 2, given=Widths(2, 2, 4, 0, 4))
     assert (sgd.gradients, sgd.optimiser) == (L * BLOCK * 4, L * BLOCK * 4)
 
 
 @pytest.mark.parametrize(
-    ("optimiser", "weight", "moved"),
+    ("kind", "widths", "moved"),
     [
         (
-            {"kind": "sgd"},
-            2,
+            "sgd",
+            Widths(2, 2, 2, 4, 4),
             2 + 2 * (4 + 4) + 2,
         ),  # as of a model that all NPUs have copies of (`sgd_momentum` in Rust)
-        ({"kind": "adam"}, 2, 2 + 2 * (4 + 2 * 4) + 2),
-        ({"kind": "adam", "master": "0B"}, 2, 2 + 2 * 2 * 4 + 2 * 2),
-        ({"kind": "sgd", "master": "0B", "moment": "2B"}, 4, 2 + 2 * 2 + 2 * 4),
+        ("adam", Widths(2, 2, 2, 4, 4), 2 + 2 * (4 + 2 * 4) + 2),
+        ("adam", Widths(2, 2, 2, 0, 4), 2 + 2 * 2 * 4 + 2 * 2),
+        ("adam", Widths(2, 2, 4, 4, 4), 4 + 2 * (4 + 2 * 4) + 2),
+        ("sgd", Widths(4, 2, 2, 0, 2), 4 + 2 * 2 + 2 * 4),
     ],
 )
-def test_an_update_moves_what_it_reads_and_writes(optimiser: dict[str, Any], weight: int, moved: int) -> None:
+def test_an_update_moves_what_it_reads_and_writes(kind: Literal["adam", "sgd"], widths: Widths, moved: int) -> None:
     """A gradient is read, states are read and written; so are weights of which there is no copy, or else written."""
-    (kernel,) = updates.kernels(1000, Optimiser.model_validate(optimiser), weight, 2)
+    (kernel,) = updates.kernels(1000, Optimiser(kind=kind), widths)
     assert kernel.bytes == 1000 * moved
 
 

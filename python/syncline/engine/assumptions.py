@@ -188,13 +188,14 @@ def _of_kernels(experiment: Experiment) -> Iterator[str]:
 
 def _narrow(experiment: Experiment, model: ModelWorkload | DividedWorkload) -> str:
     """What a narrow data type acts on, until operators and communicators have data types of their own."""
-    assert model.precision is not None
+    narrow = model.compute_type
+    assert narrow is not None
     assert model.linear_element is not None
-    npu, wide = experiment.npu, NARROW[model.precision]
+    npu, wide = experiment.npu, NARROW[narrow]
     of_types = npu.compute.depends_on_type
-    rates = [f" at {peak / 1e12:g}TFLOP/s" if of_types else "" for peak in (npu.peak, npu.wide_peak(model.precision))]
+    rates = [f" at {peak / 1e12:g}TFLOP/s" if of_types else "" for peak in (npu.peak, npu.wide_peak(narrow))]
     return (
-        f"workload.precision = {model.precision} acts on products of linear layers only, whose factors have elements "
+        f"workload.precision = {narrow} acts on products of linear layers only, whose factors have elements "
         f"of {SIZE.format(model.linear_element)}{rates[0]}: attention and other kernels are in {wide}{rates[1]}, and "
         f"weights, gradients, activations and messages have elements of {SIZE.format(model.element)}; casts between "
         "the types take no time"
@@ -326,7 +327,7 @@ def _defaults(
             continue
         if shown is None:
             shown = "auto"
-            if isinstance(value, EndpointSection | NetworkSection | Training | Optimiser):
+            if isinstance(value, EndpointSection | NetworkSection | Training):
                 shown = value.meaning_of_nothing(name)
         if isinstance(shown, bool):
             shown = "true" if shown else "false"

@@ -50,6 +50,7 @@ RECORDED: Final = frozenset(
         "fold",  # whether equal NPUs are simulated once, which is exact or refused
         "npu.memory",  # what needs more than there is is refused, and nothing is slower for it
         "npu.reserved",
+        "parallel.optimiser.implementation",  # which kernels update; a fused one is priced
         "network.mode",  # how packets are moved, which is exact
         "network.watch",  # what is recorded of connections
         "network.capture",  # and of ports
@@ -321,6 +322,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("training", _trains, _ALONE, TRAINING),
     Rule("parallel", _is_divided, "nothing is divided among NPUs as this says", "workload.global_batch with a model"),
     Rule("parallel.order", _has_order, "there is one axis, or `on` places all", "two axes of more than one NPU"),
+    Rule("parallel.recompute_operators", lambda e: e.parallel.recompute == "operators", "no operators are listed",
+         "parallel.recompute operators"),
     Rule("parallel.prefetch", lambda e: e.parallel.zero == 3, "no weights are gathered ahead", "parallel.zero 3"),
     Rule("parallel.context_exchange", lambda e: _is_on("context", e), "no tokens of a sample are divided",
          "parallel.context of 2 or more"),

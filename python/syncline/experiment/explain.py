@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args, get_origin
+from typing import Final, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
@@ -14,7 +14,7 @@ from syncline.base.document import Mapping, Node, Scalar, Sequence
 from syncline.base.errors import UNKNOWN_KEY, Problem, did_you_mean, one_of
 from syncline.fabric import topologies
 from syncline.fabric.fields import QUANTITY_ERROR, SAID_ERROR
-from syncline.sections import experiment, workloads
+from syncline.sections import data_types, experiment, workloads
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.networks import NETWORKS, USUAL
 from syncline.sections.wording import describe, inner_types, literals, message, models_in
@@ -111,6 +111,10 @@ def _untagged(section: str, value: object) -> tuple[str, object, str]:
     return "a mapping is needed", value, f"a mapping with the key {DISCRIMINATORS.get(section, section)}"
 
 
+FORMS: Final = {"precision": data_types.FORMS}
+"""Fields with several forms, which pydantic tells apart by tags that are no keys."""
+
+
 def _locate(loc: tuple[int | str, ...], root: Mapping) -> tuple[list[int | str], Node, str | None]:
     """The path within the file, the value there, and the last key if there is no value for it.
 
@@ -124,7 +128,7 @@ def _locate(loc: tuple[int | str, ...], root: Mapping) -> tuple[list[int | str],
             if step in node.entries and not _is_tag(loc, depth):
                 node = node.entries[step]
             elif not last:
-                if path and path[0] in VARIANTS and step in VARIANTS[str(path[0])]:
+                if path and (step in VARIANTS.get(str(path[0]), ()) or step in FORMS.get(str(path[-1]), ())):
                     continue
                 return [*path, step], node, step
             elif step == "[key]":

@@ -32,6 +32,7 @@ from syncline.nccl.platform import NotPricedError, cluster_of
 from syncline.sections import wording
 from syncline.sections.collective import DEFAULT_CHUNK, Collective, of_slices, sliced_once
 from syncline.sections.compute import TABLE_ACCEPTED, type_of
+from syncline.sections.data_types import DataTypes
 from syncline.sections.endpoints import ENDPOINTS, USUAL, EndpointSection, Surroundings
 from syncline.sections.experiment import Calibration, Experiment, Output, SlowLink
 from syncline.sections.networks import NetworkSection
@@ -342,7 +343,10 @@ def _precision(parts: Parts) -> Iterator[Violation]:
     given = isinstance(workload, ModelWorkload | DividedWorkload) and "precision" in workload.model_fields_set
     if npu is None or not given:
         return
-    path, precision = ("workload", "precision"), workload.precision
+    path, precision = ("workload", "precision"), workload.compute_type
+    if isinstance(workload, DividedWorkload) and isinstance(workload.precision, DataTypes):
+        yield from _types(npu, workload)
+        return
     if precision is None:
         return
     if npu.is_peak_given:
@@ -363,6 +367,17 @@ def _precision(parts: Parts) -> Iterator[Violation]:
         yield Violation(path, message, one_of(GPUS[npu.gpu].peaks))
 
 
+def _types(npu: Npu, workload: DividedWorkload) -> Iterator[Violation]:
+    """Data types of all that is kept decide on widths, too, so that they mean something on any NPU."""
+    if "element" in workload.model_fields_set:
+        message = "workload.precision says of weights, compute, gradients and states in which types they are"
+        yield Violation(("workload", "element"), message, "no value")
+    precision, gpu = workload.compute_type, npu.gpu
+    if gpu is not None and not npu.is_peak_given and npu.compute.kind != "table" and precision not in GPUS[gpu].peaks:
+        message = f"the {npu.title} has no units for this data type"
+        yield Violation(("workload", "precision", "compute"), message, one_of(GPUS[gpu].peaks))
+
+
 def _measured(parts: Parts) -> Iterator[Violation]:
     """Times from a table need one, with products of the data type of the workload."""
     if parts.npu is None or parts.npu.compute.kind != "table":
@@ -371,7 +386,7 @@ def _measured(parts: Parts) -> Iterator[Violation]:
     if table is None:
         yield Violation(path, "the compute model table needs this", TABLE_ACCEPTED)
     elif workload is not None:
-        precision = type_of(getattr(workload, "precision", None), getattr(workload, "element", DEFAULT_ELEMENT))
+        precision = type_of(getattr(workload, "compute_type", None), getattr(workload, "element", DEFAULT_ELEMENT))
         if table.type_for(precision) is None:
             message = f"the table has no products in {precision}"
             yield Violation(

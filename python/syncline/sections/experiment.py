@@ -437,7 +437,7 @@ class Experiment(Section):
     def precision(self) -> Precision | None:
         """What the peak rate of the NPU is for; None where it is no matter of data types, or of no use."""
         model = self.workload.jobs[0].workload if isinstance(self.workload, JobsWorkload) else self.workload
-        return model.precision if isinstance(model, ModelWorkload | DividedWorkload) else None
+        return model.compute_type if isinstance(model, ModelWorkload | DividedWorkload) else None
 
     @property
     def is_graph(self) -> bool:

@@ -116,12 +116,12 @@ def completed(machine: Gpu | None, npu: Npu, workload: Any, endpoint: Any) -> di
     jobs = workload.jobs if isinstance(workload, JobsWorkload) else []
     model = jobs[0].workload if jobs else workload  # jobs have one data type: `rules`
     models = isinstance(model, ModelWorkload | DividedWorkload)
-    element, precision = (model.element, model.precision) if models else (DEFAULT_ELEMENT, None)
+    element, precision = (model.element, model.compute_type) if models else (DEFAULT_ELEMENT, None)
     npu, precision = _of_gpu(npu, machine, precision, element)
     found: dict[str, Section] = {"npu": npu}
     if jobs:
         found["workload"] = _with(workload, jobs=[_typed(job, precision) for job in jobs])
-    elif models and workload.precision != precision:
+    elif models and workload.compute_type != precision:
         found["workload"] = _with(workload, precision=precision)
     shares = auto_share(npu)
     auto = {name: share for name, share in shares.items() if getattr(endpoint, name, None) == AUTO}

@@ -7,45 +7,87 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from syncline.base.section import Section
-from syncline.fabric.fields import Size, SizeOrZero, TimeOrZero
+from syncline.fabric.fields import Accepted, TimeOrZero, refused
 
 Axis = Literal["tensor", "context", "data", "pipeline"]
 GridAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
 Schedule = Literal["gpipe", "1f1b", "interleaved", "pipedream"]
-FamilyName = Literal["tensor", "context", "expert", "data", "expert-data", "pipeline", "embedding"]
+FamilyName = Literal["tensor", "context", "expert", "data", "replica", "expert-data", "pipeline", "embedding"]
 Ways = Annotated[int, Field(ge=1, le=1_048_576)]
 
 USUAL_ORDER: Final[tuple[Axis, ...]] = ("tensor", "context", "data", "pipeline")
 
 
+MOVED: Final = ("gradient", "master", "moment")
+"""Keys of earlier versions, in place of which `workload.precision` has data types."""
+FORMER: Final = {"master": "4B", "moment": "4B"}
+"""What resolved experiments of earlier versions have of them; a name as precision still means it."""
+MOVED_ACCEPTED: Final = (
+    "kind and implementation here, and in workload a precision such as "
+    "{weights: bf16, compute: bf16, gradients: fp32, states: fp32}"
+)
+
+
+def moved(stated: list[str]) -> str:
+    """What says the same as keys of earlier versions."""
+    types = {"gradient": "gradients", "master": "states", "moment": "states"}
+    named = ", ".join(dict.fromkeys(types[name] for name in stated))
+    copy = "; a copy of the weights is kept if states are wider than weights" if "master" in stated else ""
+    return f"workload.precision says this, as data types ({named}){copy}"
+
+
+TORCHTITAN: Final = "torchtitan"
+RECOMPUTED: Final = "torchtitan, or a list of modules of Megatron-LM, kinds or names of operators"
+MOST_LISTED: Final = 100
+
+
+def _recomputed(value: object) -> object:
+    is_list = isinstance(value, list | tuple) and 0 < len(value) <= MOST_LISTED
+    if value == TORCHTITAN or (is_list and all(isinstance(entry, str) and entry for entry in value)):  # type: ignore[attr-defined]
+        return value
+    raise refused("this is no list of operators", RECOMPUTED)
+
+
+RecomputedOperators = Annotated[
+    str | list[str],
+    PlainValidator(_recomputed),
+    Accepted(RECOMPUTED),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "const": TORCHTITAN},
+                {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": MOST_LISTED},
+            ]
+        }
+    ),
+]
+
+
 class Optimiser(Section):
-    """What an optimiser keeps and exchanges for each parameter, beside the weights of `workload.element` bytes."""
+    """The optimiser. The data types of gradients, states and weights are those of `workload.precision`."""
 
     kind: Literal["adam", "sgd"] = "adam"
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    gradient: Size | None = None
-    """Bytes of a gradient, as it is accumulated and exchanged; those of `workload.element` if not given."""
-    master: SizeOrZero = 4
-    """Bytes of the copy of a weight that is updated (Rajbhandari et al., "ZeRO", SC 2020, section 3.1); 0 for none."""
-    moment: SizeOrZero = 4
-    """Bytes of a moment."""
+    implementation: Literal["fused", "foreach"] = "fused"
+    """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list of
+    tensors, with temporary tensors in between."""
 
-    def meaning_of_nothing(self, _: str) -> str:
-        """What a field comes to that is not given."""
-        return "workload.element"
+    @model_validator(mode="before")
+    @classmethod
+    def _without_bytes(cls, value: Any) -> Any:
+        if isinstance(value, dict) and FORMER.items() <= value.items() and value.keys() == {"kind", *FORMER}:
+            return {"kind": value["kind"]}
+        if isinstance(value, dict) and (stated := [name for name in MOVED if name in value]):
+            raise refused(moved(stated), MOVED_ACCEPTED)
+        return value
 
     @property
     def moments(self) -> int:
         """How many moments are kept of a parameter."""
         return 2 if self.kind == "adam" else 1
-
-    @property
-    def states(self) -> int:
-        """Bytes of a parameter's states."""
-        return self.master + self.moments * self.moment
 
 
 class Overlap(Section):
@@ -92,13 +134,21 @@ class Parallel(Section):
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too: this
     is fully sharded data parallelism (FSDP)."""
+    hsdp: Annotated[int, Field(ge=2, le=1_048_576)] | None = None
+    """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP), with
+    copies of all parts in as many groups as there are. Within a group weights are gathered and gradients
+    reduce-scattered; the parts are then all-reduced between the groups. All NPUs that have copies if not given."""
     prefetch: Annotated[int, Field(ge=0, le=1024)] = 1
     """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
     micro_batch: Ways = 1
     """Samples of a micro-batch, of which a copy of the model computes one after the other."""
-    recompute: Literal["none", "selective", "full"] = "none"
-    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), or whole
-    layers."""
+    recompute: Literal["none", "selective", "full", "operators"] = "none"
+    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), whole
+    layers (`full`), or what `recompute_operators` lists."""
+    recompute_operators: RecomputedOperators = TORCHTITAN
+    """What is computed again with `recompute: operators`. `torchtitan`: all of a block but attention, every second
+    matrix product, reduce-scatters and all-to-alls. Or a list, each entry a module of Megatron-LM (`core_attn`,
+    `moe_act`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `shared_experts`), a kind of operators or the name of one."""
     scatter_gather: bool = False
     """Whether tensor-parallel NPUs send a part each of an activation between stages that all of them hold, which
     receivers gather again (Narayanan et al., SC 2021, section 4.1). Sequence parallelism sends parts anyway."""

@@ -322,6 +322,25 @@ class Compute(TypedDict, total=False):
     """What passes before each kernel begins."""
 
 
+class DataTypes(TypedDict, total=False):
+    """The data types of weights, compute, gradients and states."""
+
+    weights: Literal["bf16", "fp16", "fp32", "fp64"]
+    """The type in which weights are stored, and which ZeRO 1 and 2 gather."""
+    compute: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"]
+    """The type of products and activations. Where `weights` have another one, they are cast: whole, before every use
+    (autocast), or with ZeRO 3 each NPU its part, before it is gathered (mixed precision of FSDP).
+    """
+    gradients: Literal["bf16", "fp16", "fp32", "fp64"]
+    """The type in which gradients are added up and exchanged. Once they are, they are kept in this type, or in that
+    of the weights if it is wider: FSDP casts the part that it has reduced to the type of its weights.
+    """
+    states: Literal["bf16", "fp16", "fp32", "fp64"]
+    """The type of the optimiser's moments, and of the copy of the weights that is updated. There is such a copy if
+    this type is wider than that of the weights, and none otherwise.
+    """
+
+
 class Dcqcn(TypedDict, total=False):
     """The parameters of DCQCN: Zhu et al., "Congestion Control for Large-Scale RDMA Deployments", SIGCOMM 2015,
     section 5.2 and Figure 14. The paper gives no `hyper` and no `least`: ten times `additive`, as in
@@ -363,8 +382,11 @@ class DividedWorkload(TypedDict, total=False):
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
     element: str
     """Bytes of an element of weights and activations; those of `precision` if that is given and this is not."""
-    precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"] | None
-    """The data type of kernels, as for other models."""
+    precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"] | DataTypes | None
+    """The data type of kernels, as for other models; or a mapping that says of weights, compute, gradients and
+    states in which data types they are. Of a name alone, weights and gradients have the width of an element,
+    and the optimiser keeps a copy of the weights and moments of four bytes each.
+    """
 
 
 class EthernetNetwork(TypedDict, total=False):
@@ -644,16 +666,14 @@ class Npu(TypedDict, total=False):
 
 
 class Optimiser(TypedDict, total=False):
-    """What an optimiser keeps and exchanges for each parameter, beside the weights of `workload.element` bytes."""
+    """The optimiser. The data types of gradients, states and weights are those of `workload.precision`."""
 
     kind: Literal["adam", "sgd"]
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    gradient: str | None
-    """Bytes of a gradient, as it is accumulated and exchanged; those of `workload.element` if not given."""
-    master: str
-    """Bytes of the copy of a weight that is updated (Rajbhandari et al., "ZeRO", SC 2020, section 3.1); 0 for none."""
-    moment: str
-    """Bytes of a moment."""
+    implementation: Literal["fused", "foreach"]
+    """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list
+    of tensors, with temporary tensors in between.
+    """
 
 
 class Output(TypedDict, total=False):
@@ -742,13 +762,25 @@ class Parallel(TypedDict, total=False):
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too:
     this is fully sharded data parallelism (FSDP).
     """
+    hsdp: int | None
+    """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP),
+    with copies of all parts in as many groups as there are. Within a group weights are gathered and gradients
+    reduce-scattered; the parts are then all-reduced between the groups. All NPUs that have copies if not
+    given.
+    """
     prefetch: int
     """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
     micro_batch: int
     """Samples of a micro-batch, of which a copy of the model computes one after the other."""
-    recompute: Literal["none", "selective", "full"]
-    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), or
-    whole layers.
+    recompute: Literal["none", "selective", "full", "operators"]
+    """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), whole
+    layers (`full`), or what `recompute_operators` lists.
+    """
+    recompute_operators: Literal["torchtitan"] | Sequence[str]
+    """What is computed again with `recompute: operators`. `torchtitan`: all of a block but attention, every second
+    matrix product, reduce-scatters and all-to-alls. Or a list, each entry a module of Megatron-LM
+    (`core_attn`, `moe_act`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `shared_experts`), a kind of operators
+    or the name of one.
     """
     scatter_gather: bool
     """Whether tensor-parallel NPUs send a part each of an activation between stages that all of them hold, which

@@ -28,6 +28,7 @@ from syncline.fabric.numbers import NUMBERS_ACCEPTED
 from syncline.models import evaluate
 from syncline.models import file as model_files
 from syncline.sections.collective import Kind
+from syncline.sections.data_types import PrecisionOrTypes, Widths, compute_type
 
 if TYPE_CHECKING:
     from syncline.models.form import ModelFile
@@ -114,6 +115,11 @@ class ModelWorkload(Section):
         return self
 
     @property
+    def compute_type(self) -> Precision | None:
+        """The data type of kernels."""
+        return self.precision
+
+    @property
     def linear_element(self) -> int | None:
         """Bytes of an element of the factors of linear layers' products, if these have a data type of their own."""
         return linear_bytes(self.precision, self.element)
@@ -157,19 +163,32 @@ class DividedWorkload(Section):
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
     element: Size = DEFAULT_ELEMENT
     """Bytes of an element of weights and activations; those of `precision` if that is given and this is not."""
-    precision: Precision | None = None
-    """The data type of kernels, as for other models."""
+    precision: PrecisionOrTypes | None = None
+    """The data type of kernels, as for other models; or a mapping that says of weights, compute, gradients and states
+    in which data types they are. Of a name alone, weights and gradients have the width of an element, and the
+    optimiser keeps a copy of the weights and moments of four bytes each."""
 
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
-        if self.precision is not None and "element" not in self.model_fields_set:
-            object.__setattr__(self, "element", element_bytes(self.precision))
+        known = self.compute_type
+        if known is not None and "element" not in self.model_fields_set:
+            object.__setattr__(self, "element", element_bytes(known))
         return self
+
+    @property
+    def compute_type(self) -> Precision | None:
+        """The data type of kernels."""
+        return compute_type(self.precision)
+
+    @property
+    def widths(self) -> Widths:
+        """Bytes of what is kept and exchanged for a parameter."""
+        return Widths.of(self.precision, self.element)
 
     @property
     def linear_element(self) -> int | None:
         """Bytes of an element of the factors of linear layers' products, if these have a data type of their own."""
-        return linear_bytes(self.precision, self.element)
+        return linear_bytes(self.compute_type, self.element)
 
     @property
     def file(self) -> ModelFile:

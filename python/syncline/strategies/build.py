@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from syncline.sections.parallel import Parallel
 from syncline.strategies.costs import Kernels
-from syncline.strategies.mesh import Mesh
+from syncline.strategies.mesh import REPLICA, Mesh
 from syncline.strategies.nodes import MAIN, Node
 from syncline.strategies.setting import Role, Setting
 from syncline.strategies.stage import Stage
@@ -21,6 +21,7 @@ FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
     "pipeline": ("pipeline",),
     "data": ("expert", "data", "context"),
     "expert-data": ("data", "context"),
+    "replica": (REPLICA,),
 }
 """The families, with the axes along which they extend: weights have copies along `context` as well as along `data`."""
 EMBEDDING: Final = "embedding"

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from syncline.base.section import Violation
 from syncline.models import counts
+from syncline.sections.data_types import Widths
 from syncline.sections.npu import Npu
 from syncline.sections.parallel import Optimiser, Parallel
 from syncline.sections.workloads import AstraWorkload, DividedWorkload, JobsWorkload, ModelWorkload, TextFile
@@ -117,10 +118,19 @@ def of_copies(workload: ModelWorkload, ranks: int, *, update: bool) -> Memory:
     if workload.file.is_distributed:
         tables = -(-element * counts.of_layer(model.layers[0]) // ranks)
         model = replace(model, layers=model.layers[1:])
-    master = 0 if element >= WIDE else WIDE
-    parallel = Parallel(optimiser=Optimiser.model_construct(kind="sgd", master=master, moment=max(WIDE, element)))
+    parallel = Parallel(optimiser=Optimiser(kind="sgd"))
+    widths = Widths(element, element, element, 0 if element >= WIDE else WIDE, max(WIDE, element))
     costs = Costs(element, workload.linear_element)
-    setting = Setting(training.shared(model), parallel, Mesh.of(parallel, 1), costs, 1, costs_update=update)
+    setting = Setting(
+        training.shared(model),
+        parallel,
+        Mesh.of(parallel, 1),
+        costs,
+        1,
+        costs_update=update,
+        has_copies=True,
+        given=widths,
+    )
     (found,) = memory.of(setting)
     return replace(found, weights=found.weights + tables)
 
@@ -137,7 +147,8 @@ def as_divided(experiment: Experiment, workload: ModelWorkload, samples: int) ->
 
 def _terms(needed: Memory) -> str:
     terms = ", ".join(f"{name} {in_gb(size)}" for name, size in needed.terms().items() if size)
-    return f"{in_gb(needed.total)}: {terms}"
+    when = " when weights are updated" if needed.phase == "update" else ""
+    return f"{in_gb(needed.total)}{when}: {terms}"
 
 
 def _has(npu: Npu) -> str:

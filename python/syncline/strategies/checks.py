@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Final
 
-from syncline.base.errors import one_of
+from syncline.base.errors import did_you_mean, one_of
 from syncline.base.section import Violation
 from syncline.models.model import DivisionError, Model
 from syncline.sections.parallel import Parallel
-from syncline.strategies import layers
-from syncline.strategies.mesh import GRID_AXES
+from syncline.strategies import layers, recomputed
+from syncline.strategies.mesh import GRID_AXES, within
 
 MOST_NPUS: Final = 2**20
 MOST_PASSES: Final = 2_000_000
@@ -64,6 +64,12 @@ def _on(parallel: Parallel, sizes: Sequence[int] | None) -> Iterator[Violation]:
     """Dimensions of the topology in place of sizes."""
     if sizes is None:
         yield _violation("on", "this topology is no product of dimensions", "order, or a topology such as Torus(4,8,4)")
+        return
+    of_data = parallel.on.get("data", [])
+    if within(of_data, sizes, parallel.hsdp) < 0:
+        most = [prod(sizes[dim] for dim in of_data[: count + 1]) for count in range(len(of_data))]
+        message = f"no dimensions of data, from the first on, have {parallel.hsdp} NPUs"
+        yield _violation("hsdp", message, f"{one_of(map(str, most))}, or no value" if most else "no value")
         return
     named = [dim for dims in parallel.on.values() for dim in dims]
     if sorted(named) != list(range(len(sizes))):
@@ -123,11 +129,25 @@ def _of_schedule(parallel: Parallel) -> Iterator[Violation]:
 def _of_zero(parallel: Parallel, data: int) -> Iterator[Violation]:
     if parallel.zero and data * parallel.context == 1:
         yield _violation("zero", "there are no copies of weights among which to divide anything", "0, or more NPUs")
+    if parallel.hsdp is not None:
+        yield from _of_groups(parallel, parallel.hsdp, data)
     if parallel.zero == 3 and parallel.pipeline > 1:
         message = "weights would be gathered again for each micro-batch of a stage"
         yield _violation("zero", message, "0 to 2 with a pipeline")
     if parallel.zero and parallel.schedule == "pipedream":
         yield _violation("zero", "pipedream keeps versions of whole weights", "0, or another schedule")
+
+
+def _of_groups(parallel: Parallel, group: int, data: int) -> Iterator[Violation]:
+    """What is wrong with groups that divide what ZeRO divides."""
+    if not parallel.zero:
+        yield _violation("hsdp", "nothing is divided among NPUs that have copies", "no value, or zero of 1 to 3")
+    elif parallel.expert > 1:
+        yield _violation("hsdp", "experts are divided among data-parallel NPUs already", "no value, or expert 1")
+    elif data % group:
+        yield _violation(
+            "hsdp", f"groups of {group} do not divide the {data} data-parallel NPUs", f"a divisor of {data}"
+        )
 
 
 def _of_servers(parallel: Parallel, data: int) -> Iterator[Violation]:
@@ -195,8 +215,12 @@ def of_model(parallel: Parallel, model: Model) -> Iterator[Violation]:
     if parallel.context > 1 and (model.tokens == 1 or not cores):
         yield _violation("context", f"the samples of {model.name} have no tokens to divide", "1")
         return
-    if parallel.recompute == "full" and not blocks:
+    if parallel.recompute in ("full", "operators") and not blocks:
         yield _violation("recompute", f"{model.name} has no blocks", "none")
+    for entry in recomputed.unknown(model, parallel):
+        listed = recomputed.names(model)
+        message = f"no block of {model.name} has an operator {entry!r}{did_you_mean(entry, listed)}"
+        yield _violation("recompute_operators", message, f"torchtitan, or some of {one_of(listed)}")
     yield from _divided(parallel, model)
 
 

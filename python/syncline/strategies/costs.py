@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from syncline.models import demands
 from syncline.models.demands import Demand, Kernel
@@ -14,6 +14,9 @@ T = TypeVar("T")
 
 Kernels = tuple[Kernel, ...]
 
+PRODUCTS: Final = frozenset({"linear", "experts", "router", "convolution", "lstm", "bahdanau-attention"})
+"""Kinds of operators with weights in products, which are computed in the data type of these."""
+
 
 @dataclass
 class Costs:
@@ -22,6 +25,9 @@ class Costs:
     element: int
     linear: int | None = None
     """Bytes of an element of the factors of linear layers' products, if these are in a narrower data type."""
+    cast: tuple[int, int] | None = None
+    """Bytes of a weight and of its gradient, where these are not those of an element: products take a cast of their
+    weights, and cast the gradients of these back."""
     rows: list[Kernels] = field(default_factory=list)
     _once: dict[tuple[object, ...], Any] = field(default_factory=dict)
     _known: dict[tuple[str, tuple[tuple[str, int], ...]], Demand] = field(default_factory=dict)
@@ -45,7 +51,26 @@ class Costs:
     def kernels(self, operators: Iterable[Operator], *passes: str) -> Kernels:
         """The kernels of operators in some passes, one after the other."""
         names = [pass_.replace("-", "_") for pass_ in passes]
-        return tuple(kernel for name in names for o in operators for kernel in getattr(self.demand(o), name))
+        return tuple(kernel for name in names for o in operators for kernel in self._pass(o, name))
+
+    def _pass(self, operator: Operator, name: str) -> Kernels:
+        """The kernels of an operator in a pass, with casts of its weights and of their gradients."""
+        demand = self.demand(operator)
+        found: Kernels = getattr(demand, name)
+        if self.cast is None or not demand.params or operator.kind not in PRODUCTS:
+            return found
+        weight, gradient = self.cast
+        if name == "forward":
+            return (Kernel(0, demand.params * (weight + self.element)), *found)
+        if name == "weight_grad":
+            return (*found, Kernel(0, demand.params * (self.element + gradient)))
+        return found
+
+    def cast_bytes(self, operator: Operator) -> int:
+        """Bytes of the cast of an operator's weights, if there is one."""
+        if self.cast is None or operator.kind not in PRODUCTS:
+            return 0
+        return self.demand(operator).params * self.element
 
     def row(self, kernels: Kernels) -> int:
         """The row of the table that has these kernels."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 from math import isqrt
-from typing import Any, Final, get_args
+from typing import Any, Final
 
 from syncline.sections.parallel import Parallel
 from syncline.strategies import memory
@@ -17,6 +17,7 @@ VARIED: Final = ("tensor", "pipeline", "data", "zero", "recompute")
 """What is varied; everything else is as the experiment says."""
 
 
+RECOMPUTED: Final = ("none", "selective", "full")
 ZERO_STAGES: Final = 4
 MOST_TENSOR: Final = 8
 """NPUs of a server, among which NVLink divides layers."""
@@ -47,7 +48,8 @@ class Candidate:
 def candidates(request: Request) -> Iterator[Candidate]:
     """All divisions that are legal, by tensor, pipeline, recomputation and ZeRO, the least divided first."""
     ways = divisors(request.npus)
-    recomputed = get_args(Parallel.model_fields["recompute"].annotation)
+    given = request.parallel.recompute
+    recomputed = [*RECOMPUTED, *([given] if given not in RECOMPUTED else [])]
     for tensor, pipeline, recompute, zero in product(ways, ways, recomputed, range(ZERO_STAGES)):
         found = _candidate(_changed(request, tensor=tensor, pipeline=pipeline, recompute=recompute, zero=zero))
         if found is not None:
@@ -95,6 +97,8 @@ def _changed(request: Request, **values: Any) -> Request:
     """Another division; what the experiment says of what there is none of then, is left out."""
     given = request.parallel
     fallback: dict[str, Any] = {"data": None, "on": {}}
+    if not values["zero"]:
+        fallback |= {"hsdp": None}
     if values["tensor"] == 1:
         fallback |= {"sequence": False, "scatter_gather": False}
     if values["pipeline"] == 1:

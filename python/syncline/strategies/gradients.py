@@ -6,6 +6,9 @@
     sharded      reduce-scatter, update of a part, all-gather
     asynchronous a message of gradients to each server, which updates and answers with weights, whatever others do
 
+With groups that have copies of each other's parts (HSDP), collectives are those within a group, and each NPU's part of
+the gradients is all-reduced between groups once, behind the last micro-batch.
+
 ZeRO 1 has the traffic of 2 in an iteration of one micro-batch. With several, 2 divides the gradients of each
 micro-batch, since no NPU has room to add up whole ones (Rajbhandari et al., "ZeRO", SC 2020, sections 5 and 7).
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from syncline.strategies.mesh import REPLICA
 from syncline.strategies.nodes import UPDATE, WEIGHT_GRAD, Message, Nodes
 from syncline.strategies.setting import Role, Setting
 from syncline.strategies.weights import Weights
@@ -55,6 +59,8 @@ class Gradients:
     nodes: Nodes
     chunks: Sequence[Sequence[Bucket]]
     """The buckets of each chunk, the one of the first layers first."""
+    is_last: bool = True
+    """Whether gradients are those of the last micro-batch, behind which groups exchange the sums of all."""
     reduced: list[int] = field(default_factory=list)
     """Exchanges that the update waits for."""
     held_back: list[Bucket] = field(default_factory=list)
@@ -90,7 +96,13 @@ class Gradients:
         for family, parameters in self.setting.parts(bucket.weights):
             size = parameters * self.setting.gradient
             number = self.nodes.collective(WEIGHT_GRAD, family, kind, size, after)
-            self.reduced += [] if number is None else [number]
+            self.reduced += [] if number is None else [self._between_groups(number, family, parameters)]
+
+    def _between_groups(self, number: int, family: str, parameters: int) -> int:
+        """Sums this NPU's part of the gradients over groups, once they are complete. Returns what is then done."""
+        size = -(-parameters // self.setting.copies(family)) * self.setting.gradient
+        summed = self.nodes.collective(WEIGHT_GRAD, REPLICA, "all-reduce", size, [number]) if self.is_last else None
+        return number if summed is None else summed
 
     def _serve(self, bucket: Bucket) -> None:
         central = self.setting.parallel.parameter_server == "central"
@@ -98,7 +110,7 @@ class Gradients:
             self.ready[bucket.number] = self._answered(bucket, central=central)
             return
         there, back = ("reduce", "broadcast") if central else ("reduce-scatter", "all-gather")
-        size, weight = bucket.weights.total * self.setting.gradient, bucket.weights.total * self.setting.element
+        size, weight = bucket.weights.total * self.setting.gradient, bucket.weights.total * self.setting.weight
         reduced = self.nodes.collective(WEIGHT_GRAD, "data", there, size, self.nodes.ready())
         after = [] if reduced is None else [reduced]
         if not central or self.role.serves:
@@ -117,7 +129,7 @@ class Gradients:
         parts = 1 if central else copies
         part = -(-bucket.weights.total // parts)
         push, pull = 2 * bucket.number, 2 * bucket.number + 1
-        gradients, weights = part * setting.gradient, part * setting.element
+        gradients, weights = part * setting.gradient, part * setting.weight
         ready = nodes.ready()
         others = range(1, copies)
         servers, clients = list(others), [-distance for distance in others]
@@ -179,7 +191,7 @@ class Gradients:
         for bucket in every:
             nodes.layer = bucket.name
             for family, parameters in self.setting.parts(bucket.weights):
-                gathered = nodes.gather(UPDATE, family, parameters * self.setting.element, after)
+                gathered = nodes.gather(UPDATE, family, parameters * self.setting.weight, after)
                 self.ready.setdefault(bucket.number, []).extend(gathered)
         if not self.setting.overlap:
             nodes.wait(*(number for done in self.ready.values() for number in done))

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 
 from syncline.models.model import Axis, Layer, Operator
 from syncline.sections.parallel import Parallel
-from syncline.strategies import operators
+from syncline.strategies import operators, recomputed
 from syncline.strategies.costs import Costs, Kernels
 from syncline.strategies.nodes import FORWARD, INPUT_GRAD, WEIGHT_GRAD
+from syncline.strategies.recomputed import Again
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,8 @@ class Region:
     expert: bool
     gathers: bool
     """Whether its results are parts of rows, to be gathered."""
+    again: tuple[Again, ...]
+    """What is kept and computed again of each operator."""
 
 
 def regions(layer: Layer, parallel: Parallel, share: float = 1.0) -> list[Region]:
@@ -116,13 +119,13 @@ def regions(layer: Layer, parallel: Parallel, share: float = 1.0) -> list[Region
         "sequence": parallel.tensor if parallel.sequence else 1,
         "expert": parallel.expert,
     }
-    found = []
+    found, again = [], iter(recomputed.of(layer, parallel))
     for (tensor, expert), group in groupby(layer.operators, key=lambda o: ("tensor" in o.split, "expert" in o.split)):
         whole = tuple(group)
         balanced = tuple(operators.part(operator, ways, parallel.context) for operator in whole)
         parts = tuple(operators.loaded(part, share) for part in balanced) if expert and share != 1.0 else balanced
         gathers = tensor and whole[-1].split["tensor"] == operators.OUTPUTS
-        found.append(Region(parts, balanced, tensor, expert, gathers))
+        found.append(Region(parts, balanced, tensor, expert, gathers, tuple(islice(again, len(whole)))))
     return found
 
 
@@ -146,6 +149,7 @@ class LayerPasses:
         found = regions(layer, self.parallel, self.share)
         forward = _merged([step for region in found for step in self._forward(region)])
         backward: list[Step] = list(forward) if self.parallel.recompute == "full" and layer.block else []
+        backward += [step for region in found for step in self._again(region)]
         for region in reversed(found):
             backward += self._backward(region)
         return tuple(forward), tuple(_merged(backward))
@@ -155,7 +159,7 @@ class LayerPasses:
     def _forward(self, region: Region) -> Iterator[Step]:
         if region.expert:
             yield from self._to_experts(region, FORWARD)
-        if region.tensor and self.parallel.sequence and not self._is_lookup(region):
+        if self._gathers(region):
             yield Communicate(FORWARD, "tensor", "all-gather", self._entering(region))
         for operator in region.operators:
             if operators.is_core(operator) and self.parallel.context > 1:
@@ -166,6 +170,30 @@ class LayerPasses:
             yield from self._leave(region)
         if region.expert:
             yield from self._from_experts(region, FORWARD)
+
+    def _again(self, region: Region) -> Iterator[Step]:
+        """What runs again before the backward pass, with what has to be exchanged once more for it. The core of
+        attention follows in its own place.
+        """
+        begins, ends = (region.again[place].runs > 0 for place in (0, -1))
+        keeps_exchanges = recomputed.is_torchtitan(self.parallel)
+        if region.expert and begins and not keeps_exchanges:
+            yield from self._to_experts(region, FORWARD)
+        if begins and self._gathers(region):
+            yield Communicate(FORWARD, "tensor", "all-gather", self._entering(region))
+        for operator, again in zip(region.operators, region.again, strict=True):
+            if again.runs and not operators.is_core(operator):
+                yield from self._compute(FORWARD, [recomputed.part(operator, again.runs)])
+        if region.tensor and ends:
+            for step in self._leave(region):
+                if not keeps_exchanges or (isinstance(step, Communicate) and step.kind != "reduce-scatter"):
+                    yield step
+        if region.expert and ends and not keeps_exchanges:
+            yield from self._from_experts(region, FORWARD)
+
+    def _gathers(self, region: Region) -> bool:
+        """Whether sequence parallelism gathers what enters a region."""
+        return region.tensor and self.parallel.sequence and not self._is_lookup(region)
 
     def _leave(self, region: Region) -> Iterator[Step]:
         last = region.operators[-1]
@@ -206,7 +234,9 @@ class LayerPasses:
 
     def _is_apart(self, operator: Operator) -> bool:
         """Whether an operator is a core of attention that does more than its own backward pass."""
-        return operators.is_core(operator) and (self.parallel.context > 1 or self.parallel.recompute == "selective")
+        if not operators.is_core(operator):
+            return False
+        return self.parallel.context > 1 or recomputed.repeats_core(operator, self.parallel)
 
     def _both_gradients(self, parts: Sequence[Operator]) -> Iterator[Step]:
         yield from self._compute(WEIGHT_GRAD, parts)
@@ -216,7 +246,7 @@ class LayerPasses:
         """The gradient of a region's output, and its input once more, which sequence parallelism keeps in parts."""
         if region.operators[-1].kind != operators.LOSS and not region.gathers:
             yield Communicate(INPUT_GRAD, "tensor", "all-gather", self._leaving(region))
-        if not self._is_lookup(region):
+        if not self._is_lookup(region) and not region.again[0].runs:  # which has gathered it
             yield Communicate(WEIGHT_GRAD, "tensor", "all-gather", self._entering(region), blocks=False)
 
     def _enter_backward(self, region: Region, first: Operator) -> Iterator[Step]:
@@ -241,9 +271,9 @@ class LayerPasses:
         yield Join()
 
     def _core_backward(self, cores: Iterable[Operator]) -> Iterator[Step]:
-        again = (FORWARD,) if self.parallel.recompute == "selective" else ()
         blocks = self.parallel.context
         for core in cores:
+            again = (FORWARD,) if recomputed.repeats_core(core, self.parallel) else ()
             size = operators.keys_and_values(core) * self.costs.element
             kernels = self.costs.kernels([core], *again, INPUT_GRAD)
             if blocks > 1 and self.parallel.context_exchange == "ring":

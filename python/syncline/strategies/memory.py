@@ -1,24 +1,37 @@
 """Memory of an NPU by term: weights, gradients, states of the optimiser, activations, and what is there for a while.
 
 States follow Rajbhandari et al. ("ZeRO: Memory Optimizations Toward Training Trillion Parameter Models", SC 2020,
-section 3.1 and Fig. 1), activations Korthikanti et al. ("Reducing Activation Recomputation in Large Transformer
-Models", 2022, section 4): an operator keeps what its backward pass needs. Not counted are buffers of libraries,
-fragmentation, and what a kernel needs while it runs.
+section 3.1 and Fig. 1); activations are those of `strategies.saved`. What an NPU needs is the most that there is at a
+time:
+
+    backward pass    weights, states, and activations: all of them where it begins, with two tensors of the size of the
+                     logits beside those that the loss has saved (the gradients of both halves of cross-entropy), then
+                     fewer, layer by layer, while gradients come
+    update           weights, gradients, states, and the temporary tensors of an optimiser that is not fused
+
+Gradients that are allocated once are there all the time: those of several micro-batches that are added up, those in
+buckets of copies (DistributedDataParallel, Megatron-LM), and those in a wider type than that of the weights, which
+have a buffer of their own (Megatron-LM). Others, as of FSDP, are freed behind the update. Not counted are buffers of
+libraries, fragmentation, and what a kernel needs while it runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from typing import Final, Literal
 
-from syncline.models.model import Layer, Operator
-from syncline.sections.parallel import Parallel
-from syncline.strategies import operators, schedules, weights
-from syncline.strategies.costs import Costs
+from syncline.models.model import Layer
+from syncline.strategies import saved, schedules, weights
 from syncline.strategies.gradients import buckets
-from syncline.strategies.layers import Region, regions, shares
+from syncline.strategies.layers import shares
 from syncline.strategies.setting import Setting
 from syncline.strategies.weights import Weights
+
+OF_LOSS: Final = 2
+"""Tensors of the size of the logits that cross-entropy has in its backward pass beside what it has saved."""
+GATHERING: Final = 3
+"""The stage of ZeRO that frees gradients behind the update, as FSDP does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class Memory:
     """Those of all micro-batches in flight, and of a layer that is computed again."""
     exchange: int
     """Weights that are gathered for a while, and gradients that are not divided yet (ZeRO 2 and 3)."""
+    phase: Literal["backward", "update"] = "backward"
+    """When that is."""
 
     @property
     def total(self) -> int:
@@ -44,7 +59,7 @@ class Memory:
     def terms(self) -> dict[str, int]:
         """The terms, by name."""
         found = asdict(self)
-        del found["stage"]
+        del found["stage"], found["phase"]
         return found
 
 
@@ -64,39 +79,111 @@ def states(parameters: int, copies: int, zero: int, sizes: tuple[int, int, int])
 
 
 def of(setting: Setting) -> list[Memory]:
-    """The memory of an NPU of each stage; where NPUs of a stage differ, of the one that needs most.
+    """The memory of an NPU of each stage when it needs most; where NPUs of a stage differ, of the one that needs most.
 
     Raises [`models.model.DivisionError`] for sizes that cannot be divided evenly.
     """
+    return [max(of_stage, key=lambda phase: phase.total) for of_stage in phases(setting)]
+
+
+def phases(setting: Setting) -> list[list[Memory]]:
+    """The memory of an NPU of each stage at the times at which it may need most, the beginning of the backward pass
+    first. Raises [`models.model.DivisionError`].
+    """
     parallel = setting.parallel
     pieces = weights.placed(setting.model, parallel.pipeline, parallel.virtual)
-    return [_of_stage(setting, stage, pieces[stage]) for stage in range(parallel.pipeline)]
+    return [[*_phases(setting, stage, pieces[stage])] for stage in range(parallel.pipeline)]
 
 
-def _of_stage(setting: Setting, stage: int, pieces: Sequence[tuple[Layer, ...]]) -> Memory:
+def _phases(setting: Setting, stage: int, pieces: Sequence[tuple[Layer, ...]]) -> Iterator[Memory]:
+    """What a stage has at these times."""
     parallel = setting.parallel
     of_chunks = weights.of_stage(setting.model, pieces, parallel, setting.costs)
     every = [of_layer for of_chunk in of_chunks for of_layer in of_chunk]
-    together = sum(every, Weights())
     order = schedules.turns(parallel.schedule, stage, parallel.pipeline, setting.micros, parallel.virtual)
-    share = max(shares(parallel)) if parallel.expert_loads else 1.0
-    sizes = (setting.element, setting.gradient, parallel.optimiser.states if setting.costs_update else 0)
-    # The parts of a sharded parameter server are updated each in one place only, as with ZeRO 1.
-    zero = 1 if parallel.parameter_server == "sharded" else parallel.zero
-    weight = gradient = state = 0
-    for family, parameters in setting.parts(together):
-        more = states(parameters, setting.copies(family), zero, sizes)
-        weight, gradient, state = weight + more[0], gradient + more[1], state + more[2]
+    weight, gradient, state = _states(setting, sum(every, Weights()))
     if setting.is_pipedream:
         weight *= schedules.most_kept(order, [1] * parallel.virtual)
-    kept = [sum(kept_bytes(layer, parallel, setting, share) for layer in piece) for piece in pieces]
-    again = 0
-    if parallel.recompute == "full":
-        blocks = [layer for piece in pieces for layer in piece if layer.block]
-        whole = parallel.model_copy(update={"recompute": "none"})
-        again = max((kept_bytes(layer, whole, setting, share) for layer in blocks), default=0)
-    activations = schedules.most_kept(order, kept) + again
-    return Memory(stage, weight, gradient, state, activations, _exchange(setting, of_chunks))
+    exchange = _exchange(setting, of_chunks)
+    if keeps_gradients(setting):
+        activations = _most_activations(setting, pieces, order)
+        yield Memory(stage, weight, gradient, state, activations, exchange)
+    else:
+        (piece,) = pieces
+        for there, behind in _backward(setting, piece):
+            late = _states(setting, sum(every[behind:], Weights()))[1]
+            yield Memory(stage, weight, late, state, there, exchange)
+    if setting.costs_update:
+        yield Memory(stage, weight, gradient, state + _temporary(setting, every), 0, 0, "update")
+
+
+def keeps_gradients(setting: Setting) -> bool:
+    """Whether gradients are allocated once, for all iterations."""
+    widths, zero = setting.widths, setting.parallel.zero
+    in_buckets = setting.has_copies or (setting.copies("data") > 1 and zero < GATHERING)
+    return setting.micros > 1 or in_buckets or widths.gradients > widths.weights
+
+
+def _states(setting: Setting, together: Weights) -> tuple[int, int, int]:
+    """Bytes of weights, gradients and states of these parameters on one NPU."""
+    parallel = setting.parallel
+    of_optimiser = setting.widths.states(parallel.optimiser.moments) if setting.costs_update else 0
+    sizes = (setting.weight, setting.widths.reduced, of_optimiser)
+    # The parts of a sharded parameter server are updated each in one place only, as with ZeRO 1.
+    zero = 1 if parallel.parameter_server == "sharded" else parallel.zero
+    found = [states(n, setting.copies(family), zero, sizes) for family, n in setting.parts(together)]
+    weight, gradient, state = (sum(column) for column in zip(*found, strict=True))
+    return weight, gradient, state
+
+
+def _temporary(setting: Setting, every: Sequence[Weights]) -> int:
+    """Bytes of the roots of second moments, of which an optimiser that is not fused has a list."""
+    optimiser = setting.parallel.optimiser
+    if optimiser.implementation == "fused" or optimiser.kind != "adam":
+        return 0
+    return setting.widths.moment * setting.held(sum(every, Weights()), divided=setting.parallel.zero >= 1)
+
+
+def _share(setting: Setting) -> float:
+    """What the most loaded experts get."""
+    return max(shares(setting.parallel)) if setting.parallel.expert_loads else 1.0
+
+
+def _again(setting: Setting, layers: Sequence[Layer]) -> int:
+    """Bytes of a block that is computed again, the largest one."""
+    parallel, share = setting.parallel, _share(setting)
+    if parallel.recompute not in ("full", "operators"):
+        return 0
+    whole = parallel.model_copy(update={"recompute": "none"})
+    most = 0
+    for layer in layers:
+        if layer.block:
+            there = saved.kept_bytes(layer, parallel, setting, share) if parallel.recompute == "operators" else 0
+            most = max(most, saved.kept_bytes(layer, whole, setting, share) - there)
+    return most
+
+
+def _most_activations(setting: Setting, pieces: Sequence[tuple[Layer, ...]], order: Sequence[schedules.Turn]) -> int:
+    """Bytes of all activations that micro-batches in flight keep, and of what is there for a while beside them."""
+    parallel, share = setting.parallel, _share(setting)
+    kept = [sum(saved.kept_bytes(layer, parallel, setting, share) for layer in piece) for piece in pieces]
+    layers = [layer for piece in pieces for layer in piece]
+    loss = saved.of_loss(layers[-1], parallel, setting)
+    return schedules.most_kept(order, kept) + max(OF_LOSS * loss, _again(setting, layers) - loss)
+
+
+def _backward(setting: Setting, layers: Sequence[Layer]) -> Iterator[tuple[int, int]]:
+    """Bytes of activations when the backward pass of each layer begins, the last layer first, and the number of the
+    first layer whose gradients are there.
+    """
+    parallel, share = setting.parallel, _share(setting)
+    kept = [saved.kept_bytes(layer, parallel, setting, share) for layer in layers]
+    there = sum(kept)
+    for number in reversed(range(len(layers))):
+        loss = saved.of_loss(layers[number], parallel, setting) if number == len(layers) - 1 else 0
+        again = _again(setting, layers[number : number + 1])
+        yield there + max(OF_LOSS * loss, again), number + 1
+        there -= kept[number]
 
 
 def _exchange(setting: Setting, of_chunks: Sequence[Sequence[Weights]]) -> int:
@@ -113,33 +200,3 @@ def _exchange(setting: Setting, of_chunks: Sequence[Sequence[Weights]]) -> int:
         return most
     layers = sorted((of_layer.total for of_chunk in of_chunks for of_layer in of_chunk), reverse=True)
     return most + setting.element * sum(layers[: setting.parallel.prefetch + 1])
-
-
-def kept_bytes(layer: Layer, parallel: Parallel, setting: Setting, share: float = 1.0) -> int:
-    """Bytes that a layer keeps of a micro-batch for its backward pass."""
-    if parallel.recompute == "full" and layer.block:
-        return setting.activation // (parallel.tensor if parallel.sequence else 1)
-
-    def summed() -> int:
-        return sum(_of_region(region, parallel, setting.costs) for region in regions(layer, parallel, share))
-
-    return setting.costs.once("kept", layer, summed, parallel.recompute)
-
-
-def _of_region(region: Region, parallel: Parallel, costs: Costs) -> int:
-    kept = [_of_operator(operator, parallel, costs) for operator in region.operators]
-    divided = region.tensor and parallel.sequence and region.operators[0].kind not in operators.LOOKUPS
-    if divided and not operators.is_core(region.operators[0]):
-        kept[0] //= parallel.tensor  # the input of the region is kept in parts, and gathered again
-    return sum(kept)
-
-
-def _of_operator(operator: Operator, parallel: Parallel, costs: Costs) -> int:
-    demand = costs.demand(operator)
-    if not operators.is_core(operator):
-        return demand.saved_bytes
-    given = demand.input_elements * costs.element
-    if parallel.recompute == "selective":
-        return given
-    scores = demand.saved_bytes - given
-    return given + scores * (1 if operator.sizes.get("fused") else parallel.context)

@@ -12,6 +12,19 @@ from typing import Any, Final
 from syncline.sections.parallel import Parallel
 
 GRID_AXES: Final = ("tensor", "context", "expert", "data", "pipeline")
+REPLICA: Final = "replica"
+"""The axis of groups that have copies of each other's parts (HSDP), next to `data`, which is that within a group."""
+MESH_AXES: Final = (*GRID_AXES, REPLICA)
+
+
+def within(dims: Sequence[int], sizes: Sequence[int], group: int | None) -> int:
+    """How many of some dimensions, from the first on, have a group of NPUs; all of them without groups, and -1 if the
+    group is none of whole dimensions.
+    """
+    if group is None:
+        return len(dims)
+    found = (count for count in range(1, len(dims) + 1) if prod(sizes[dim] for dim in dims[:count]) == group)
+    return next(found, -1)
 
 
 @dataclass(frozen=True)
@@ -46,23 +59,27 @@ class Mesh:
         The ways have to multiply to the NPUs (`strategies.checks`).
         """
         if parallel.on and sizes is not None:
-            axis_of: dict[int, str] = {dim: axis for axis, dims in parallel.on.items() for dim in dims}
-            grid = tuple((axis_of[dim], size) for dim, size in enumerate(sizes))
             given = {str(axis): tuple(dims) for axis, dims in parallel.on.items()}
-            return cls(grid, tuple((axis, given.get(axis, ())) for axis in GRID_AXES), True)
+            inner = within(given.get("data", ()), sizes, parallel.hsdp)
+            given |= {"data": given.get("data", ())[:inner], REPLICA: given.get("data", ())[inner:]}
+            axis_of = {dim: axis for axis, dims in given.items() for dim in dims}
+            grid = tuple((axis_of[dim], size) for dim, size in enumerate(sizes))
+            return cls(grid, tuple((axis, given.get(axis, ())) for axis in MESH_AXES), True)
         data = npus // (parallel.tensor * parallel.context * parallel.pipeline)
         size = {
             "tensor": parallel.tensor,
             "context": parallel.context,
             "expert": parallel.expert,
-            "data": data // parallel.expert,
+            "data": parallel.hsdp or data // parallel.expert,
+            REPLICA: data // parallel.hsdp if parallel.hsdp else 1,
             "pipeline": parallel.pipeline,
         }
-        order = [axis for name in parallel.order for axis in (("expert", "data") if name == "data" else (name,))]
+        of_data = ("expert", "data", REPLICA)
+        order = [axis for name in parallel.order for axis in (of_data if name == "data" else (name,))]
         kept = [axis for axis in order if size[axis] > 1]
         places = {axis: (number,) for number, axis in enumerate(kept)}
         dims = tuple((axis, size[axis]) for axis in kept) or (("data", 1),)
-        return cls(dims, tuple((axis, places.get(axis, ())) for axis in GRID_AXES), sizes is not None, numbers)
+        return cls(dims, tuple((axis, places.get(axis, ())) for axis in MESH_AXES), sizes is not None, numbers)
 
     @cached_property
     def _along(self) -> Mapping[str, tuple[int, ...]]:
@@ -80,7 +97,7 @@ class Mesh:
     @property
     def data(self) -> int:
         """Copies of the model."""
-        return self.size("expert", "data")
+        return self.size("expert", "data", REPLICA)
 
     def dims_of(self, axes: Iterable[str]) -> list[int]:
         """The dimensions of some axes, the one along which ranks run fastest first: those of the innermost axis.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from syncline.models.model import Model
+from syncline.sections.data_types import Widths
 from syncline.sections.parallel import Parallel
 from syncline.strategies import updates
 from syncline.strategies.costs import Costs, Kernels
@@ -30,16 +31,35 @@ class Setting:
     """Whether gradients and weights are exchanged beside compute."""
     costs_update: bool = True
     """Whether weights are updated, which takes time, and needs states of the optimiser."""
+    has_copies: bool = False
+    """Whether there are copies of the model that the mesh does not have."""
+    given: Widths | None = None
+    """Bytes of what is kept and exchanged for a parameter, where these are not the usual ones of an element."""
 
     @property
     def element(self) -> int:
-        """Bytes of a weight, and of an element of an activation."""
+        """Bytes of an element of an activation, and of a weight as it is computed with."""
         return self.costs.element
 
     @property
+    def widths(self) -> Widths:
+        """Bytes of what is kept and exchanged for a parameter."""
+        return self.given or Widths.usual(self.element)
+
+    @property
+    def between(self) -> int:
+        """Bytes of an element of what norms take, and of what passes between layers: with autocast, of a weight."""
+        return self.element if self.costs.cast is None else self.weight
+
+    @property
+    def weight(self) -> int:
+        """Bytes of a weight as it is stored."""
+        return self.widths.weights
+
+    @property
     def gradient(self) -> int:
-        """Bytes of a gradient."""
-        return self.parallel.optimiser.gradient or self.element
+        """Bytes of a gradient as it is exchanged."""
+        return self.widths.gradients
 
     @property
     def activation(self) -> int:
@@ -66,7 +86,7 @@ class Setting:
         yield "expert-data", weights.expert
 
     def copies(self, family: str) -> int:
-        """How many NPUs have copies of the same parameters."""
+        """How many NPUs have copies of the same parameters, or divide them; with `hsdp` those of a group."""
         axes = ("data", "context") if family == "expert-data" else ("expert", "data", "context")
         return self.mesh.size(*axes)
 
@@ -78,7 +98,7 @@ class Setting:
         """The kernel that updates so many parameters; none if updates take no time."""
         if not self.costs_update:
             return ()
-        return updates.kernels(parameters, self.parallel.optimiser, self.element, self.gradient)
+        return updates.kernels(parameters, self.parallel.optimiser, self.widths)
 
 
 @dataclass(frozen=True, slots=True)

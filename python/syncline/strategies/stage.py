@@ -69,7 +69,8 @@ class Stage:
                 continue
             if self.setting.is_pipedream and has_gradients:
                 self.gradients.update(tied=False)  # copies of shared weights meet at the end only
-            self._backward(turn, exchange=every or complete[turn.chunk] == turn.micro)
+            self.gradients.is_last = complete[turn.chunk] == turn.micro
+            self._backward(turn, exchange=every or self.gradients.is_last)
             has_gradients = True
             if every:
                 self.gradients.flush()

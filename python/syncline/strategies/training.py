@@ -86,12 +86,13 @@ class Request:
             model=self.model(parallel.micro_batch),
             parallel=parallel,
             mesh=Mesh.of(parallel, self.npus, self.sizes, self.numbers),
-            costs=Costs(workload.element, workload.linear_element),
+            costs=Costs(workload.element, workload.linear_element, cast=_cast(workload, parallel)),
             micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
             bucket=training.bucket,
             first_bucket=training.first_bucket,
             overlap=training.overlap,
             costs_update=training.update,
+            given=workload.widths,
         )
 
     def violations(self) -> Iterator[Violation]:
@@ -126,9 +127,17 @@ class Request:
 
 ELEMENTS: Final = (1, 2, 4, 8)
 """Bytes of elements for which the engine knows what operators ask (`crates/workload/src/described/request.rs`)."""
+GATHERING: Final = 3
+"""The stage of ZeRO that gathers weights, which are cast before."""
 MOST_MODELS: Final = 64
 _models: Final[dict[tuple[object, ...], Model]] = {}
 """Models that have been evaluated, since a search asks for the same ones again and again."""
+
+
+def _cast(workload: DividedWorkload, parallel: Parallel) -> tuple[int, int] | None:
+    """Bytes of a stored weight and of its gradient, where each NPU casts whole weights before it uses them."""
+    widths = workload.widths
+    return (widths.weights, widths.reduced) if widths.casts and parallel.zero < GATHERING else None
 
 
 def shared(model: Model) -> Model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from syncline.models.demands import Kernel
+from syncline.sections.data_types import Widths
 from syncline.sections.parallel import Optimiser
 from syncline.strategies.costs import Kernels
 
@@ -12,11 +13,12 @@ OPERATIONS_OF_MOMENT: Final = 5
 """Operations per parameter and moment: decay, add, correct, scale, apply. Memory bounds an update anyway."""
 
 
-def kernels(parameters: int, optimiser: Optimiser, weight: int, gradient: int) -> Kernels:
-    """The kernel that updates so many parameters, of weights and gradients of so many bytes: it reads gradients, reads
+def kernels(parameters: int, optimiser: Optimiser, widths: Widths) -> Kernels:
+    """The kernel that updates so many parameters: it reads gradients, reads
     and writes states, and writes weights, which it reads as well where there is no other copy.
     """
     if not parameters:
         return ()
-    moved = gradient + 2 * optimiser.states + (weight if optimiser.master else 2 * weight)
+    states = widths.states(optimiser.moments)
+    moved = widths.reduced + 2 * states + (widths.weights if widths.master else 2 * widths.weights)
     return (Kernel(parameters * OPERATIONS_OF_MOMENT * optimiser.moments, parameters * moved),)

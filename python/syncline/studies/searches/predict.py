@@ -33,6 +33,7 @@ from syncline.models.model import Layer
 from syncline.strategies import build, weights
 from syncline.strategies.costs import Kernels
 from syncline.strategies.layers import Communicate, Compute, Exchange, LayerPasses, Ring, Step
+from syncline.strategies.mesh import REPLICA
 from syncline.strategies.setting import Setting
 from syncline.strategies.weights import Weights
 from syncline.studies.searches.alone import Alone
@@ -166,13 +167,17 @@ class Predictor:
         if family.ranks == 1:
             return 0.0
         kind = "reduce-scatter" if zero else "all-reduce"
-        ready = done = 0.0
+        ready = done = last = 0.0
         for computed, held in stage.back:  # one exchange after the other, each when its gradients are there
             ready += computed if setting.overlap else 0.0
             size = held.total * setting.gradient
-            done = max(done, ready) + (self._collective(setting, "data", kind, size) if size else 0.0)
-        exposed = max(0.0, done - ready)
-        return exposed * (setting.micros if zero >= 2 else 1)
+            taken = self._collective(setting, "data", kind, size) if size else 0.0
+            between = self._collective(setting, REPLICA, "all-reduce", -(-size // family.ranks)) if size else 0.0
+            done, last = max(done, ready) + taken, max(last, ready) + taken + between
+        exposed, passes = max(0.0, done - ready), setting.micros if zero >= 2 else 1
+        if setting.mesh.size(REPLICA) == 1:
+            return exposed * passes
+        return max(0.0, last - ready) + exposed * (passes - 1)
 
     def _brought(self, stage: _Stage, setting: Setting) -> float:
         """What the weights behind an update (ZeRO 1 and 2) take beyond the forward pass that they are beside: that of

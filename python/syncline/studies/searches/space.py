@@ -105,14 +105,17 @@ class _Known:
 
     def shared(self, setting: Setting, key: tuple[Any, ...]) -> Setting:
         """The setting, with the costs of all whose layers are divided alike."""
-        return replace(setting, costs=self.costs.setdefault((*key, division(setting.parallel)), setting.costs))
+        return replace(
+            setting, costs=self.costs.setdefault((*key, setting.costs.cast, division(setting.parallel)), setting.costs)
+        )
 
 
 def division(parallel: Parallel) -> tuple[Any, ...]:
     """What decides how a layer is divided: equal for two divisions whose layers compute and exchange the same."""
     return (
         *(parallel.tensor, parallel.sequence, parallel.context, parallel.context_exchange, parallel.expert),
-        *(tuple(parallel.expert_loads), parallel.recompute, parallel.overlap.tensor, parallel.micro_batch),
+        *(tuple(parallel.expert_loads), parallel.recompute, tuple(parallel.recompute_operators)),
+        *(parallel.overlap.tensor, parallel.micro_batch),
     )
 
 
