@@ -24,12 +24,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from syncline.base import description
 from syncline.engine import demand
+from syncline.engine.messages import Messages
 from syncline.engine.places import Place, Places
+from syncline.engine.specification import family_groups
 from syncline.experiment import programs
 from syncline.fabric import topologies
 from syncline.nccl import constants, derived, platform, wire
 from syncline.nccl import model as models
 from syncline.sections.networks.flow import FlowNetwork
+from syncline.sections.workloads import DividedWorkload
 
 if TYPE_CHECKING:
     from syncline.nccl.constants import Software
@@ -83,7 +86,23 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
                 overrides.append(own | {"first": [members[0]]})
             else:
                 same["first"].append(members[0])
-    return specified | {"overrides": overrides}
+    return _with_messages(experiment, places, specified) | {"overrides": overrides}
+
+
+def _with_messages(experiment: Experiment, places: Places, specified: dict[str, Any]) -> dict[str, Any]:
+    """The engine's description with what the messages of a divided training cost."""
+    if not isinstance(experiment.workload, DividedWorkload):
+        return specified
+    families, npus = specified["families"], experiment.topology.npus
+
+    def groups(family: int) -> list[list[int]] | None:
+        return family_groups(families[family]["members"], npus)
+
+    def model(members: tuple[int, ...], kind: str) -> Model:
+        return _model(experiment, places, members, kind)
+
+    priced = Messages(places, groups, model).priced(specified["job"]["graph"])
+    return specified | {"job": specified["job"] | {"graph": priced}}
 
 
 def assumptions(experiment: Experiment) -> list[str]:
@@ -194,15 +213,7 @@ class _Priced:
 
     def _model(self, kind: str) -> Model:
         if kind not in self._models:
-            endpoint: Any = self.experiment.endpoint
-            where = self.places.platform(self.members)
-            named = None if endpoint.software is None else endpoint.software.software
-            wanted = (
-                endpoint.algorithm
-                if endpoint.algorithm in models.algorithms(where, kind, endpoint.algorithm)
-                else "auto"
-            )
-            self._models[kind] = models.Model(where, named or _class(where.software), kind, wanted)
+            self._models[kind] = _model(self.experiment, self.places, self.members, kind)
         return self._models[kind]
 
     def _description(self, kind: str, root: int, algorithm: str | None = None) -> tuple[str, str]:
@@ -221,6 +232,15 @@ class _Priced:
         return description.parted(
             found | {"fabric": self.places.undisturbed(place), "network": network.specification()}
         )
+
+
+def _model(experiment: Experiment, places: Places, members: tuple[int, ...], kind: str) -> Model:
+    """The software model of some GPUs and a kind of collectives."""
+    endpoint: Any = experiment.endpoint
+    where = places.platform(members)
+    named = None if endpoint.software is None else endpoint.software.software
+    known = endpoint.algorithm in models.algorithms(where, kind, endpoint.algorithm)
+    return models.Model(where, named or _class(where.software), kind, endpoint.algorithm if known else "auto")
 
 
 def _class(name: str) -> Software:
