@@ -187,14 +187,10 @@ def test_own_constants(tmp_path: Path, syncline_command: Callable[..., Ended], m
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"topology": "Ring(8)"}, "topology"),
+        ({"topology": "Ring(8)"}, "npu.gpu"),
         ({"topology": "Switch(8)"}, "npu.gpu"),
-        ({"topology": "Switch(8)", "npu": {"gpu": "p100"}}, "npu.gpu"),
-        ({"topology": "Switch(8, efficiency=94%)", "npu": {"gpu": "h100"}}, "topology"),
-        ({"topology": "Switch(2)_Switch(2)_Switch(2)", "npu": {"gpu": "h100"}}, "topology"),
-        ({"topology": "dgx-a100(efficiency=80%)"}, "topology"),
+        ({"topology": "LeafSpine(leaves=2, hosts=2, spines=1)"}, "npu.gpu"),
         ({"collective": {"algorithm": "auto"}}, "collective.algorithm"),
-        ({"gpus": "0-3,8"}, "endpoint"),
         ({"endpoint": {"kind": "nccl", "software": "tpu"}}, "endpoint.software"),
         ({"endpoint": {"kind": "nccl", "algorithm": "collnet"}}, "endpoint.algorithm"),
     ],

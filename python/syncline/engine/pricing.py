@@ -17,26 +17,26 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from syncline.base import description
-from syncline.base.errors import InputError
 from syncline.engine import demand
+from syncline.engine.messages import Messages
+from syncline.engine.places import Place, Places
+from syncline.engine.specification import family_groups
 from syncline.experiment import programs
-from syncline.fabric import allocation, hardware, notation, topologies
-from syncline.fabric.machines import Cluster
-from syncline.fabric.topology import Topology
-from syncline.nccl import constants, platform
+from syncline.fabric import topologies
+from syncline.nccl import constants, derived, platform, wire
 from syncline.nccl import model as models
 from syncline.sections.networks.flow import FlowNetwork
+from syncline.sections.workloads import DividedWorkload
 
 if TYPE_CHECKING:
     from syncline.nccl.constants import Software
-    from syncline.nccl.model import Model
+    from syncline.nccl.model import Candidate, Model
     from syncline.sections.experiment import Experiment
 
 PS_PER_S: Final = 10**12
@@ -48,6 +48,10 @@ KEPT: Final = 256
 SLICED: Final = frozenset({"broadcast", "reduce"})
 """Kinds that are pipelined in slices, of which larger collectives have more."""
 ATTEMPTS: Final = 4
+RINGS: Final = frozenset({"all-reduce", "reduce-scatter", "all-gather"})
+"""Kinds that rings carry out."""
+MOST_IN_RING: Final = 64
+"""Ranks of a ring that is simulated to see what it makes of links."""
 
 Row = dict[str, Any]
 """What the collectives of a kind and size cost, as the engine reads it."""
@@ -55,30 +59,26 @@ Time = Callable[[str], int]
 """Picoseconds that a described run takes."""
 
 
-class PricingError(demand.DemandError):
-    """The software model does not know how long a collective takes."""
-
-
 def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask, time: Time) -> dict[str, Any]:
     """The engine's description with what collectives cost: an entry of `overrides` for the communicators of a family
-    that cost the same.
-
-    Raises [`PricingError`] where the model does not say what one costs, and `_core.SpecError` where the engine does not
-    carry it out.
+    that cost the same. Raises `_core.SpecError` where the engine does not carry it out.
     """
-    cluster = platform.cluster_of(experiment.topology, experiment.npu.gpu)
+    known = derived.where(experiment.topology, experiment.npu.gpu)
+    if known is None:
+        return specified
+    places = Places(experiment.topology, known)
     in_all = demand.parts(specified, ask)
     parts = [(part, section) for part, section in in_all if len(part.members[0]) > 1 and part.collectives]
     collectives: dict[tuple[int, int], set[tuple[str, int, int]]] = {}
     for part, section in parts:
         collectives.setdefault((id(section), len(part.members[0])), set()).update(part.collectives)
-    priced: dict[tuple[int, _Place], dict[str, Any]] = {}
+    priced: dict[tuple[int, Place], dict[str, Any]] = {}
     overrides: list[dict[str, Any]] = []
     for part, section in parts:
         for members in part.members:
-            key = (id(section), _place(cluster, members))
+            key = (id(section), places.of(members))
             if key not in priced:
-                of = _Priced(experiment, specified, section, cluster, members, time)
+                of = _Priced(experiment, specified, section, places, members, time)
                 priced[key] = of.override(sorted(collectives[id(section), len(members)]))
             own = {"family": part.family, **priced[key]}
             same = next((known for known in overrides if known | {"first": None} == own | {"first": None}), None)
@@ -86,61 +86,48 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
                 overrides.append(own | {"first": [members[0]]})
             else:
                 same["first"].append(members[0])
-    return specified | {"overrides": overrides}
+    return _with_messages(experiment, places, specified) | {"overrides": overrides}
+
+
+def _with_messages(experiment: Experiment, places: Places, specified: dict[str, Any]) -> dict[str, Any]:
+    """The engine's description with what the messages of a divided training cost."""
+    if not isinstance(experiment.workload, DividedWorkload):
+        return specified
+    families, npus = specified["families"], experiment.topology.npus
+
+    def groups(family: int) -> list[list[int]] | None:
+        return family_groups(families[family]["members"], npus)
+
+    def model(members: tuple[int, ...], kind: str) -> Model:
+        return _model(experiment, places, members, kind)
+
+    priced = Messages(places, groups, model).priced(specified["job"]["graph"])
+    return specified | {"job": specified["job"] | {"graph": priced}}
 
 
 def assumptions(experiment: Experiment) -> list[str]:
     """What the times of collectives rest on: which constants, and what was not measured."""
     endpoint: Any = experiment.endpoint
     try:
-        cluster = platform.cluster_of(experiment.topology, experiment.npu.gpu)
+        known = derived.where(experiment.topology, experiment.npu.gpu)
     except platform.NotPricedError:
         return []
-    found = [f"endpoint: {text}" for text in models.extrapolated(programs.kinds(experiment), cluster.hosts)]
-    if isinstance(cluster, platform.ProductCluster):
-        between = "" if cluster.hosts == 1 else "; the second one is a network of one NIC per GPU"
+    if known is None:
+        return []
+    found = [f"endpoint: {text}" for text in models.extrapolated(programs.kinds(experiment), known.hosts)]
+    if isinstance(known, derived.Derived):
+        found.append(derived.assumption(known))
+    elif isinstance(known, platform.ProductCluster):
+        between = "" if known.hosts == 1 else "; the second one is a network of one NIC per GPU"
+        found.append(f"topology: the first dimension is the NVSwitch of a server of {known.machine.gpus} GPUs{between}")
+    elif known.efficiency != 1:
         found.append(
-            f"topology: the first dimension is the NVSwitch of a server of {cluster.machine.gpus} GPUs{between}"
+            "topology: efficiency has no effect on collectives: NCCL's constants have what data reaches of links"
         )
     if endpoint.software is not None:
         return found
-    software = _class(platform.KINDS[cluster.machine.name].software)
-    return [*(f"endpoint.{text}" for text in software.assumptions()), *found]
-
-
-class _Place(NamedTuple):
-    """GPUs that stand to each other, and to the links between them, as those of other communicators do: the first ones
-    of a cluster with no more servers than they are on.
-    """
-
-    cluster: str
-    members: tuple[int, ...]
-
-
-def _place(cluster: Cluster, members: tuple[int, ...]) -> _Place:
-    """Where GPUs stand. Servers are alike. Behind NVSwitches the GPUs of one server are, too; and of several servers
-    the PCIe switches, where each has rails of its own.
-    """
-    machine = cluster.machine
-    servers: dict[int, int] = {}
-    for gpu in members:
-        servers.setdefault(gpu // machine.gpus, len(servers))
-    if machine.switch_links == 0:
-        block = machine.gpus  # all have places of their own
-    elif len(servers) == 1:
-        block = 1
-    else:
-        with_rails = cluster.nics == "rail" and machine.rails == machine.nics
-        block = machine.gpus // machine.pcie_switches if with_rails else machine.gpus
-    blocks: dict[int, int] = {}
-    found = []
-    for gpu in members:
-        server, local = divmod(gpu, machine.gpus)
-        place = blocks.setdefault(local // block, len(blocks)) if block < machine.gpus else 0
-        found.append(servers[server] * machine.gpus + place * block + local % block)
-    if not isinstance(cluster, platform.ProductCluster):
-        cluster = Cluster(machine) if len(servers) == 1 else replace(cluster, hosts=len(servers))
-    return _Place(str(cluster), tuple(found))
+    name = known.software if isinstance(known, derived.Derived) else platform.KINDS[known.machine.name].software
+    return [*(f"endpoint.{text}" for text in _class(name).assumptions()), *found]
 
 
 @dataclass(slots=True)
@@ -150,7 +137,7 @@ class _Priced:
     experiment: Experiment
     specified: dict[str, Any]
     section: dict[str, Any]
-    cluster: Cluster
+    places: Places
     members: tuple[int, ...]
     time: Time
     _models: dict[str, Model] = field(default_factory=dict)
@@ -180,7 +167,7 @@ class _Priced:
         """How collectives are carried out, with what suits NCCL where nothing is said."""
         if self.section["algorithm"] not in programs.COMPOSITIONS or self.section["per_dimension"] is not None:
             return self.section
-        if not self.cluster.machine.switch_links:
+        if not self.places.is_switched:
             return self.section
         # Behind switches no rank needs rings, whose many steps take longer than trees and switches of NCCL.
         return self.section | {"per_dimension": ["direct"] * len(self._grid)}
@@ -197,69 +184,67 @@ class _Priced:
         first = model.candidates(size)[0]
         on_wires = min(1.0, first.wire / first.time) * target
         alone = _alone(*self._description(kind, root), self.time)
-        wire = max(1, round(on_wires / alone.per_byte))
+        if kind not in SLICED and self.places.follows_links(model.platform, first.algorithm):
+            longer = self._on_links(kind, root, size, first, alone) - on_wires
+            if longer > 0 or first.algorithm == wire.DIRECT:
+                target, on_wires = target + longer, on_wires + longer
+        wire_bytes = max(1, round(on_wires / alone.per_byte))
         time = alone.of
         if kind in SLICED:
             # The number of slices follows the size, so that only the size itself tells its time.
             time = alone.exactly
-        taken = time(wire)
+        taken = time(wire_bytes)
         for _ in range(ATTEMPTS):
-            if taken <= target or wire == 1:
+            if taken <= target or wire_bytes == 1:
                 break
-            wire = max(1, int(wire * target / taken) if kind in SLICED else int(alone.size_of(target)))
-            taken = time(wire)
-        return wire, max(0, round(target - taken))
+            wire_bytes = max(1, int(wire_bytes * target / taken) if kind in SLICED else int(alone.size_of(target)))
+            taken = time(wire_bytes)
+        return wire_bytes, max(0, round(target - taken))
+
+    def _on_links(self, kind: str, root: int, size: int, first: Candidate, alone: _Alone) -> float:
+        """Picoseconds that the links take at least with the share of them that NCCL reaches: what is simulated of them,
+        ways through other GPUs and links that are shared included.
+        """
+        per_byte = alone.per_byte
+        if kind in RINGS and 2 < len(self.members) <= MOST_IN_RING:
+            per_byte = min(per_byte, _alone(*self._description(kind, root, "ring"), self.time).per_byte)
+        reached = derived.wires(self._model(kind).platform, kind, first.algorithm, size) / first.wire
+        return size * per_byte * self.places.efficiency / min(1.0, reached)
 
     def _model(self, kind: str) -> Model:
         if kind not in self._models:
-            endpoint: Any = self.experiment.endpoint
-            try:
-                machine = platform.of(self.cluster, self.members)
-            except InputError:
-                text = allocation.canonical(self.members)
-                message = (
-                    f"the software model needs equally many GPUs on every server, and a communicator is of GPUs {text}"
-                )
-                raise PricingError(("endpoint",), message, "another endpoint, or another division") from None
-            named = None if endpoint.software is None else endpoint.software.software
-            wanted = (
-                endpoint.algorithm
-                if endpoint.algorithm in models.algorithms(machine, kind, endpoint.algorithm)
-                else "auto"
-            )
-            self._models[kind] = models.Model(machine, named or _class(machine.software), kind, wanted)
+            self._models[kind] = _model(self.experiment, self.places, self.members, kind)
         return self._models[kind]
 
-    def _description(self, kind: str, root: int) -> tuple[str, str]:
-        """The collective alone, of no size: the machine as it is when nothing is slow or shared, and all else."""
-        place = _place(self.cluster, self.members)
+    def _description(self, kind: str, root: int, algorithm: str | None = None) -> tuple[str, str]:
+        """The collective alone, of no size: the machine as it is when nothing is slow or shared, and all else. With
+        another algorithm than that of the run if one is named.
+        """
+        place = self.places.of(self.members)
         groups = {"members": [list(place.members)], "grid": self._grid}
         section = {key: value for key, value in self._way.items() if key != "chunks_of"}
         section["chunking"] = {"by": "count", "chunks": 1}
+        if algorithm is not None:
+            section |= {"algorithm": algorithm, "algorithms": [], "per_dimension": None}
+            groups["grid"] = [len(place.members)]
         found = demand.alone(self.specified, section, groups, kind, root)
         network = FlowNetwork() if self.experiment.network.has_contention else self.experiment.network
-        return description.parted(found | {"fabric": _undisturbed(place.cluster), "network": network.specification()})
+        return description.parted(
+            found | {"fabric": self.places.undisturbed(place), "network": network.specification()}
+        )
+
+
+def _model(experiment: Experiment, places: Places, members: tuple[int, ...], kind: str) -> Model:
+    """The software model of some GPUs and a kind of collectives."""
+    endpoint: Any = experiment.endpoint
+    where = places.platform(members)
+    named = None if endpoint.software is None else endpoint.software.software
+    known = endpoint.algorithm in models.algorithms(where, kind, endpoint.algorithm)
+    return models.Model(where, named or _class(where.software), kind, endpoint.algorithm if known else "auto")
 
 
 def _class(name: str) -> Software:
     return constants.load(name)
-
-
-@lru_cache(16)
-def _undisturbed(cluster: str) -> Mapping[str, Any]:
-    """The engine's fabric of a cluster as the model knows it, whose constants have latencies and shares of links."""
-    fabric = topologies.parse(cluster)
-    if isinstance(fabric, Topology):
-        return fabric.specification()
-    plain = replace(
-        notation.parse(cluster),
-        latency=hardware.NETWORK_LATENCY,
-        oversubscription=Fraction(1),
-        efficiency=Fraction(1),
-        pcie_efficiency=None,
-        pcie_rate=None,
-    )
-    return plain.graph().specification()
 
 
 @lru_cache(KEPT)

@@ -28,7 +28,8 @@ from syncline.fabric.topologies import Fabric, Wired
 from syncline.fabric.topology import Topology
 from syncline.models import described as models
 from syncline.models.evaluate import ParameterError
-from syncline.nccl.platform import NotPricedError, cluster_of
+from syncline.nccl import derived
+from syncline.nccl.platform import NotPricedError
 from syncline.sections import wording
 from syncline.sections.collective import DEFAULT_CHUNK, Collective, of_slices, sliced_once
 from syncline.sections.compute import TABLE_ACCEPTED, type_of
@@ -600,9 +601,9 @@ def _priced(parts: Parts) -> Iterator[Violation]:
         return
     if topology is not None and parts.npu is not None:
         try:
-            cluster_of(topology, parts.npu.gpu)
+            derived.check(topology, parts.npu.gpu)
         except NotPricedError as error:
-            yield Violation(error.path, f"{error.message} (endpoint {endpoint.kind})", error.accepted)
+            yield Violation(error.path, error.message, error.accepted)
     if collective is not None:
         named = [("algorithm", collective.algorithm)]
         named += [(f"algorithms.{kind}", name) for kind, name in collective.algorithms.items()]

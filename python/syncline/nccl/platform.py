@@ -12,9 +12,11 @@
 GPUs, NVLinks and NICs are those of the machine, written as everywhere: `dgx-h100(nodes=2, nics=single)`. What the
 class has constants of its own for, or what the model does not look at, is refused.
 
-A product of switches is read as servers of GPUs (`ProductCluster`): of `Switch(8, rate=450GB/s)_Switch(4, rate=50GB/s)`
-the first dimension is the NVSwitch of a server, whose link is all NVLinks of a GPU together, and the second one the
-network between servers, whose link is a NIC that the GPU has for itself. The GPU is the one that is stated.
+A product of one or two switches is read as servers of GPUs (`ProductCluster`): of
+`Switch(8, rate=450GB/s)_Switch(4, rate=50GB/s)` the first dimension is the NVSwitch of a server, whose link is all
+NVLinks of a GPU together, and the second one the network between servers, whose link is a NIC that the GPU has for
+itself. The GPU is the one that is stated. Of all other topologies, servers and rates follow from the links
+(`derived.py`).
 """
 
 from __future__ import annotations
@@ -28,9 +30,8 @@ from typing import Final
 from syncline.base.errors import InputError, command_line
 from syncline.fabric import allocation, hardware, notation
 from syncline.fabric.allocation import AllocationError
-from syncline.fabric.hardware import GB
 from syncline.fabric.machines import MACHINES, Cluster, Machine
-from syncline.fabric.notation import MACHINES_ACCEPTED, MachineError
+from syncline.fabric.notation import MachineError
 from syncline.fabric.topologies import Fabric
 from syncline.fabric.topology import Topology
 from syncline.nccl import mesh
@@ -79,7 +80,7 @@ class Platform:
     machine: str
     """As `--machine` has it."""
     gpus_per_node: int
-    """Those that take part; as many on every node."""
+    """Those that take part; as many on every node, or the most of a node (`total`)."""
     nodes: int
     """Nodes with GPUs that take part."""
     nvlink_rate: int
@@ -110,11 +111,13 @@ class Platform:
     """The GPUs that take part, by number."""
     cluster: Cluster = field(compare=False, repr=False)
     """The machine in full."""
+    total: int = 0
+    """All GPUs that take part, where nodes do not have equally many; else 0."""
 
     @property
     def gpus(self) -> int:
         """All GPUs that take part."""
-        return self.gpus_per_node * self.nodes
+        return self.total or self.gpus_per_node * self.nodes
 
     @property
     def node_nic_rate(self) -> int:
@@ -200,7 +203,7 @@ def platform(text: str, gpus: str | None = None) -> Platform:
 
 
 class NotPricedError(ValueError):
-    """The software model knows no machine like a topology; `path` leads to the field of the experiment to blame."""
+    """The software model does not know the GPUs of a topology; `path` leads to the field to blame."""
 
     def __init__(self, path: tuple[str, ...], message: str, accepted: str) -> None:
         super().__init__(message)
@@ -217,41 +220,23 @@ class ProductCluster(Cluster):
         return str(self.product)
 
 
-def cluster_of(topology: Fabric, gpu: str | None) -> Cluster:
-    """The machine or the cluster that a topology is, or is read as if its NPUs are such GPUs. Raises
-    [`NotPricedError`] if the software model knows none like it.
-    """
+def cluster_of(topology: Fabric, gpu: str | None) -> Cluster | None:
+    """The machine or the cluster that a topology is, or is read as if its NPUs are such GPUs; nothing if it is none."""
     if isinstance(topology, Topology):
         return _of_product(topology, gpu)
     try:
-        if topology.file is None:
-            cluster = notation.parse(topology.name)
-            if cluster.efficiency != 1 or (cluster.pcie_efficiency, cluster.pcie_rate) != (None, None):
-                message = f"{_REACHED} of links"
-                raise NotPricedError(("topology",), message, "no efficiency, no pcie_efficiency, no pcie_rate")
-            return cluster
+        return notation.parse(topology.name) if topology.file is None else None
     except MachineError:
-        pass
-    message = "NCCL's times are known for machines, and this is none of them"
-    raise NotPricedError(("topology",), message, f"{MACHINES_ACCEPTED}, or a cluster of one; {_PRODUCTS}")
+        return None
 
 
-_PRODUCTS: Final = "Switch(n) or Switch(n)_Switch(m): m servers of n GPUs on NVSwitches"
-_REACHED: Final = "the constants of NCCL's times have what data reaches"
-
-
-def _of_product(topology: Topology, gpu: str | None) -> ProductCluster:
+def _of_product(topology: Topology, gpu: str | None) -> ProductCluster | None:
     inner, *outer = topology.dims
-    if len(outer) > 1 or any(dim.block != "switch" for dim in topology.dims):
-        message = "NCCL's times are known for GPUs on NVSwitches and, between servers, a network of one NIC per GPU"
-        raise NotPricedError(("topology",), message, f"{_PRODUCTS}; or {MACHINES_ACCEPTED}")
-    if any(dim.efficiency != 1 for dim in topology.dims):
-        raise NotPricedError(("topology",), f"{_REACHED} of links", "no efficiency")
     switched = {_model(machine.gpu.name): machine for machine in MACHINES.values() if machine.switch_links}
+    if len(outer) > 1 or any(dim.block != "switch" for dim in topology.dims):
+        return None
     if gpu is None or _model(gpu) not in switched:
-        why = "is not stated" if gpu is None else "has no NVSwitches"
-        message = f"NCCL's times depend on the GPU, which {why}"
-        raise NotPricedError(("npu", "gpu"), message, "the GPU of a machine with NVSwitches, such as h100")
+        return None
     like = switched[_model(gpu)]
     rate = inner.rate * inner.links
     nvlinks = max(1, round(rate / like.nvlink_rate))
@@ -268,20 +253,23 @@ def _model(gpu: str) -> str:
     return gpu.partition("-")[0]
 
 
-def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
-    """The platform of some GPUs of a cluster. Raises [`InputError`] if the nodes do not have equally many."""
+def of(cluster: Cluster, gpus: Sequence[int], *, uneven: bool = False) -> Platform:
+    """The platform of some GPUs of a cluster. Raises [`InputError`] if the nodes do not have equally many, unless these
+    may be `uneven`: no table was measured on such GPUs, so they count as the rings through them do.
+    """
     machine = cluster.machine
     hosts: dict[int, list[int]] = {}
     for gpu in gpus:
         hosts.setdefault(gpu // machine.gpus, []).append(gpu % machine.gpus)
     counts = {len(local) for local in hosts.values()}
-    if len(counts) > 1:
+    if len(counts) > 1 and not uneven:
         raise _uneven(gpus, hosts)
     kind = KINDS[machine.name]
     rates = [(machine.switch_links * machine.nvlink_rate, True)]
     if not machine.switch_links:
-        rates = [mesh.ring_rate(machine, local) for local in hosts.values()]
-    pcie_rate, pcie_wire_rate = mesh.pcie_rate(machine), machine.pcie_gt * GB * hardware.DEFAULT_PCIE_WIDTH // 8
+        several = [local for local in hosts.values() if len(local) > 1] or list(hosts.values())
+        rates = [mesh.ring_rate(machine, local) for local in several]
+    pcie_rate, pcie_wire_rate = cluster.pcie_payload, cluster.pcie[0]
     if isinstance(cluster, ProductCluster):  # which has no PCIe
         pcie_rate, pcie_wire_rate = max(pcie_rate, cluster.nic), max(pcie_wire_rate, 2 * cluster.nic)
     half = machine.gpus // 2
@@ -289,7 +277,7 @@ def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
         pcie_rate = min(pcie_rate, mesh.socket_rate(machine))
     return Platform(
         machine=str(cluster),
-        gpus_per_node=counts.pop(),
+        gpus_per_node=max(counts),
         nodes=len(hosts),
         nvlink_rate=min(rate for rate, _ in rates),
         nvlink_link_rate=machine.nvlink_rate,
@@ -304,6 +292,7 @@ def of(cluster: Cluster, gpus: Sequence[int]) -> Platform:
         nvls=kind.nvls,
         members=tuple(gpus),
         cluster=cluster,
+        total=len(gpus) if len(counts) > 1 else 0,
     )
 
 
