@@ -124,7 +124,8 @@ def test_what_is_wrong_with_types_is_said() -> None:
     assert (missing.field, missing.message) == ("workload.precision.states", "this is missing")
     unknown = refused(PURE | {"weights": "fp8"})
     assert (unknown.field, unknown.accepted) == ("workload.precision.weights", "bf16, fp16, fp32, fp64")
-    assert refused(PURE, element="2B").field == "workload.element"
+    assert refused(PURE, element="4B").accepted == "no value, or 2B"
+    assert of(PURE, element="2B") == of(PURE)  # as resolved experiments have it
     given = {"topology": "dgx-a100", "workload": {"model": "gpt2", "global_batch": 8, "precision": PURE}}
     given["workload"]["precision"] = PURE | {"compute": "fp8"}  # type: ignore[index]
     with pytest.raises(InputError, match=r"workload\.precision\.compute: the .* has no units for this data type"):
