@@ -18,6 +18,7 @@ from syncline.experiment.load import Variant
 from syncline.fabric.gpus import GPUS, NARROW
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.sections.collective import DEFAULT_CHUNK, EXCHANGE, Collective
+from syncline.sections.data_types import DataTypes
 from syncline.sections.endpoints import Buses, EndpointSection
 from syncline.sections.experiment import Experiment
 from syncline.sections.networks.base import NetworkSection
@@ -194,10 +195,12 @@ def _narrow(experiment: Experiment, model: ModelWorkload | DividedWorkload) -> s
     npu, wide = experiment.npu, NARROW[narrow]
     of_types = npu.compute.depends_on_type
     rates = [f" at {peak / 1e12:g}TFLOP/s" if of_types else "" for peak in (npu.peak, npu.wide_peak(narrow))]
+    has_types = isinstance(model, DividedWorkload) and isinstance(model.precision, DataTypes)
+    kept = "activations and messages" if has_types else "weights, gradients, activations and messages"
     return (
         f"workload.precision = {narrow} acts on products of linear layers only, whose factors have elements "
         f"of {SIZE.format(model.linear_element)}{rates[0]}: attention and other kernels are in {wide}{rates[1]}, and "
-        f"weights, gradients, activations and messages have elements of {SIZE.format(model.element)}; casts between "
+        f"{kept} have elements of {SIZE.format(model.element)}; casts between "
         "the types take no time"
     )
 

@@ -370,9 +370,9 @@ def _precision(parts: Parts) -> Iterator[Violation]:
 
 def _types(npu: Npu, workload: DividedWorkload) -> Iterator[Violation]:
     """Data types of all that is kept decide on widths, too, so that they mean something on any NPU."""
-    if "element" in workload.model_fields_set:
+    if workload.element != workload.widths.compute:
         message = "workload.precision says of weights, compute, gradients and states in which types they are"
-        yield Violation(("workload", "element"), message, "no value")
+        yield Violation(("workload", "element"), message, f"no value, or {SIZE.format(workload.widths.compute)}")
     precision, gpu = workload.compute_type, npu.gpu
     if gpu is not None and not npu.is_peak_given and npu.compute.kind != "table" and precision not in GPUS[gpu].peaks:
         message = f"the {npu.title} has no units for this data type"

@@ -110,9 +110,10 @@ def _phases(setting: Setting, stage: int, pieces: Sequence[tuple[Layer, ...]]) -
         yield Memory(stage, weight, gradient, state, activations, exchange)
     else:
         (piece,) = pieces
-        for there, behind in _backward(setting, piece):
-            late = _states(setting, sum(every[behind:], Weights()))[1]
-            yield Memory(stage, weight, late, state, there, exchange)
+        behind = Weights()
+        for there, of_layer in zip(_backward(setting, piece), reversed(every), strict=True):
+            yield Memory(stage, weight, _states(setting, behind)[1], state, there, exchange)
+            behind += of_layer
     if setting.costs_update:
         yield Memory(stage, weight, gradient, state + _temporary(setting, every), 0, 0, "update")
 
@@ -172,17 +173,15 @@ def _most_activations(setting: Setting, pieces: Sequence[tuple[Layer, ...]], ord
     return schedules.most_kept(order, kept) + max(OF_LOSS * loss, _again(setting, layers) - loss)
 
 
-def _backward(setting: Setting, layers: Sequence[Layer]) -> Iterator[tuple[int, int]]:
-    """Bytes of activations when the backward pass of each layer begins, the last layer first, and the number of the
-    first layer whose gradients are there.
-    """
+def _backward(setting: Setting, layers: Sequence[Layer]) -> Iterator[int]:
+    """Bytes of activations when the backward pass of each layer begins, the last layer first."""
     parallel, share = setting.parallel, _share(setting)
     kept = [saved.kept_bytes(layer, parallel, setting, share) for layer in layers]
     there = sum(kept)
     for number in reversed(range(len(layers))):
         loss = saved.of_loss(layers[number], parallel, setting) if number == len(layers) - 1 else 0
         again = _again(setting, layers[number : number + 1])
-        yield there + max(OF_LOSS * loss, again), number + 1
+        yield there + max(OF_LOSS * loss, again)
         there -= kept[number]
 
 
