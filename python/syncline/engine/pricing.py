@@ -30,7 +30,7 @@ from syncline.experiment import programs
 from syncline.fabric import allocation, hardware, notation, topologies
 from syncline.fabric.machines import Cluster
 from syncline.fabric.topology import Topology
-from syncline.nccl import constants, platform
+from syncline.nccl import constants, networks, platform
 from syncline.nccl import model as models
 from syncline.sections.networks.flow import FlowNetwork
 
@@ -97,6 +97,8 @@ def assumptions(experiment: Experiment) -> list[str]:
     except platform.NotPricedError:
         return []
     found = [f"endpoint: {text}" for text in models.extrapolated(programs.kinds(experiment), cluster.hosts)]
+    if endpoint.software is None:
+        found += networks.assumptions(platform.of(cluster, range(cluster.npus)))
     if isinstance(cluster, platform.ProductCluster):
         between = "" if cluster.hosts == 1 else "; the second one is a network of one NIC per GPU"
         found.append(
@@ -227,7 +229,7 @@ class _Priced:
                 if endpoint.algorithm in models.algorithms(machine, kind, endpoint.algorithm)
                 else "auto"
             )
-            self._models[kind] = models.Model(machine, named or _class(machine.software), kind, wanted)
+            self._models[kind] = models.Model(machine, named or networks.software_of(machine), kind, wanted)
         return self._models[kind]
 
     def _description(self, kind: str, root: int) -> tuple[str, str]:
