@@ -15,14 +15,14 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from lab.ns3 import page
 from lab.training_times import page as training_times
-from syncline.nccl import calibration, constants, measurements, selection, systems
+from syncline.nccl import calibration, constants, measurements, networks, selection, systems
 from syncline.nccl.calibration import MIB, Errors, Residual, Run
 from syncline.nccl.constants import START, Software
 from syncline.nccl.model import Model
@@ -32,6 +32,8 @@ TARGET_LARGE: Final = 0.05
 TARGET_SMALL: Final = 0.15
 TARGET_OTHER_SYSTEM: Final = 0.08
 """Mean absolute errors: held out from 1 MiB up, and below; on a system of a known class that was not fitted."""
+
+SIZE_CLASSES: Final = ((0, MIB), (MIB, 64 * MIB + 1), (64 * MIB + 1, 2**62))
 
 IN_FULL: Final = (
     "a100-8-oci",
@@ -68,23 +70,25 @@ and never more than that of the plain fit."""
 LEFT_OUT_TEXT: Final = """## Systems that were not fitted
 
 *Fitted* are the errors of the class as it is; *left out* are those of the class fitted on all its systems but this one.
+Tables of one node belong to classes of machines, tables of several nodes to networks, which are fitted with the
+constants of nodes as they are.
 The aim is at most 8 % from 1 MiB up. Below 1 MiB the model gives an interval, or takes one small-size time of the
 system (`--small-size-time`, here the smallest size of the table), which determines the launch or, between nodes, the
 latency of the network. *Inside* is the share of sizes below 1 MiB that lie in the interval when no such time is
 given."""
 
+BIAS_TEXT: Final = """The same by size, with the sign: the mean error, which is negative where predictions
+are too fast, and in parentheses that of absolute errors."""
+
 CHECKS_TEXT: Final = """## Other collectives, neighbouring classes, other networks
 
 These tables were used for no fit: other collectives of a fitted system, predicted with the constants of all-reduce; a
-V100 mesh with the constants of V100s behind a switch, and the reverse; and a network (AWS EFA) that is not
-InfiniBand."""
+V100 mesh with the constants of V100s behind a switch, and the reverse."""
 
 CONSTANTS_TEXT: Final = """## The constants
 
 Latencies per step are NCCL's own published ones and are not fitted: 0.6 to 4 us over NVLink, 2.7 to 14 us between
-nodes. The same holds for the estimates by which NCCL chooses among algorithms between nodes. `efficiency_spread` is
-the median of the systems of the class with more than two nodes and of {stated} rates that users state without a table
-(`systems.STATED`).
+nodes. The same holds for the estimates by which NCCL chooses among algorithms between nodes.
 
 | constant | meaning | {heads} |
 |---|---|{rules}|"""
@@ -99,11 +103,18 @@ MEANINGS: Final = {
     "efficiency_simple": "the same with Simple: large messages",
     "nvls_latency": "latency to the switch that reduces, and back",
     "efficiency_nvls": "share of the NVLink rate with NVLS",
-    "network_latency_scale": "latency of steps between nodes, relative to the published one",
-    "efficiency_network": "share of the NICs' rate that data reaches between two nodes",
-    "efficiency_single": "the same with a single NIC per node",
-    "efficiency_spread": "share of that rate that is left with more nodes",
 }
+
+NETWORKS_TEXT: Final = """### Networks
+
+A network has constants of its own, whatever GPUs its servers have. InfiniBand and RoCE take NCCL's published latencies
+as they are. Another network adds a delay to each step: one figure for short messages and for the pipelines of trees,
+fitted on tables of all sizes. What has no table has published figures, and a range of them, which `bench` prints as its
+interval at all sizes. The *spread* is what is left of the NICs' rate with more than two nodes: the median of what
+fitted systems have from 1 GiB up and of {stated} rates that users state without a table (`systems.STATED`).
+
+| network | fitted on | delay per step | share of the NICs' rate | with a single NIC | spread | NCCL may use |
+|---|---|---|---|---|---|---|"""
 
 WIRE_TEXT: Final = """## The closed forms against simulations
 
@@ -151,13 +162,13 @@ LIMITS_TEXT: Final = """## What it does not do
   smooth. On the DGX-2, NCCL of that time stayed with a slow choice up to 16 MiB.
 * Between nodes, networks differ in what they leave of the NICs' rate once more than two nodes take part
   (`efficiency_spread`). One that is tuned for it (adaptive routing, several queue pairs per connection, more CTAs) is
-  faster than the class, one that is not is slower. Latencies are known to about a factor of two; those of AWS EFA are
-  several times those of InfiniBand. `calibrate` needs a table for either.
+  faster than the class, one that is not is slower. From 1 MiB to 64 MiB, systems of one kind differ by a third: four
+  nodes of H100s are faster than the model says, eight are slower. `calibrate` needs a table for either.
 * From 8 MiB to 512 MiB, eight nodes take longer than the model says; there is only one table of them, and its times are
-  irregular.
-* There is one table of one node for B200, and one table from 512 MiB up for NVL72. For small sizes and for several such
-  machines, their constants are only the starting point of the fit. The choice of algorithms between nodes is that of
-  NCCL 2.28.
+  irregular. Rings on p3dn (EFA without GPUDirect) take longer from 1 MiB to 8 MiB.
+* Networks without a table (GPUDirect-TCPX and TCPXO, TCP) have published figures, which say little of the middle sizes.
+* There is one table of one node for B200, and one table from 512 MiB up for NVL72. For small sizes, their constants are
+  only the starting point of the fit. The choice of algorithms between nodes is that of NCCL 2.28.
 * If a table was measured with NCCL_ALGO set, the model uses that algorithm for it.
 * Where two protocols take equal time, the model smooths the transition to a time 8 % below both; the constants of a
   class are fitted with this smoothing.
@@ -172,7 +183,7 @@ def document() -> str:
     parts = [
         INTRODUCTION,
         "\n".join([HOLD_OUT_TEXT, "", *_held_out()]),
-        "\n".join([LEFT_OUT_TEXT, "", *_left_out(classes)]),
+        "\n".join([LEFT_OUT_TEXT, "", *_left_out(), "", BIAS_TEXT, "", *_biases()]),
         "\n".join([CHECKS_TEXT, "", *_checks(classes)]),
         _constants(classes),
         WIRE_TEXT,
@@ -206,26 +217,59 @@ def _hostile_input() -> Iterator[str]:
     yield "\n".join(lines)
 
 
-def errors_left_out(plan: systems.Plan, system: Sequence[str]) -> Iterator[tuple[Run, Software, list[Residual]]]:
-    """Per table of a system: the class fitted without it, and what that predicts."""
-    others = systems.fit_class(plan, system)
-    for name in system:
-        run = systems.run(name)
-        yield run, others, calibration.residuals_of(run, others.constants)
+@dataclass(frozen=True, slots=True)
+class System:
+    """A measured table, as a class or a network that was fitted on it predicts it, and as one that was not."""
+
+    label: str
+    run: Run
+    fitted: Software
+    others: Software | None
+    """Fitted without its system; nothing if it is alone."""
+
+    def fitted_residuals(self) -> list[Residual]:
+        """By the constants as they are."""
+        return calibration.residuals_of(self.run, self.fitted.constants)
+
+    def left_out(self) -> list[Residual]:
+        """By those that are fitted without the system."""
+        return [] if self.others is None else calibration.residuals_of(self.run, self.others.constants)
+
+
+@lru_cache(maxsize=1)
+def measured_systems() -> tuple[System, ...]:
+    """Every table that a class of machines or of networks was fitted on."""
+    found = []
+    for plan in systems.PLANS:
+        for system in plan.systems:
+            others = None if len(plan.systems) == 1 else systems.fit_class(plan, system)
+            found += [System(plan.name, systems.run(name), constants.load(plan.name), others) for name in system]
+    for network in networks.NETWORKS.values():
+        if network.name != "roce":  # the constants and the tables of InfiniBand
+            found += [network_left_out(network.name, table) for table in network.fitted_on]
+    return tuple(found)
+
+
+def network_left_out(network: str, table: str) -> System:
+    """A table of several nodes, and its network fitted without it."""
+    run = systems.run(table)
+    fitted = networks.software_of(run.platform)
+    others = replace(fitted, constants=fitted.constants.changed(systems.fit_network(network, [table])))
+    return System(network, run, fitted, others)
 
 
 def refit() -> None:
     """Writes the class files anew."""
     for plan in systems.PLANS:
         path = constants.FOLDER / f"{plan.name}.yaml"
-        path.write_text(constants.render(systems.fit_class(plan)), encoding="utf-8")
+        path.write_text(constants.render(systems.fit_class(plan), constants.NETWORK), encoding="utf-8")
 
 
 @lru_cache(maxsize=64)
 def selected(name: str) -> Selected:
     """A table as `calibrate` describes it."""
     run = systems.run(name)
-    return selection.select(run, constants.load(run.platform.software).constants)
+    return selection.select(run, networks.software_of(run.platform).constants)
 
 
 def _held_out() -> Iterator[str]:
@@ -239,33 +283,48 @@ def _held_out() -> Iterator[str]:
         yield _row([*cells, "" if good else "missed"])
 
 
-def _left_out(classes: dict[str, Software]) -> Iterator[str]:
+def _left_out() -> Iterator[str]:
     yield (
         "| class | table | nodes | fitted, 1 MiB up | 1 GiB up | left out, 1 MiB up | 1 GiB up | below 1 MiB "
         "| with a small-size time, 1 MiB up | below | inside | |"
     )
     yield f"|{'---|' * 12}"
-    for plan in systems.PLANS:
-        for system in plan.systems:
-            if len(plan.systems) == 1:
-                yield from (_fitted_row(plan.name, classes[plan.name], name) for name in system)
-                continue
-            for run, others, residuals in errors_left_out(plan, system):
-                errors, anchored = calibration.errors_of(residuals), _anchored(run, others)
-                inside = _inside(run, others)
-                good = (errors.large or 0) <= TARGET_OTHER_SYSTEM
-                with_time = ["-", "-"] if anchored is None else list(_both(anchored))
-                share = "-" if inside is None else f"{100 * inside:.0f} %"
-                fitted = calibration.residuals_of(run, classes[plan.name].constants)
-                cells = [plan.name, run.name, str(run.platform.hosts), *_large(fitted), *_large(residuals)]
-                yield _row([*cells, _percent(errors.small), *with_time, share, "" if good else "missed"])
+    for system in measured_systems():
+        cells = [system.label, system.run.name, str(system.run.platform.hosts), *_large(system.fitted_residuals())]
+        if system.others is None:
+            yield _row([*cells, *["-"] * 6, "alone"])
+            continue
+        residuals = system.left_out()
+        errors, anchored = calibration.errors_of(residuals), _anchored(system.run, system.others)
+        inside = _inside(system.run, system.others)
+        good = (errors.large or 0) <= TARGET_OTHER_SYSTEM
+        with_time = ["-", "-"] if anchored is None else list(_both(anchored))
+        share = "-" if inside is None else f"{100 * inside:.0f} %"
+        cells += [*_large(residuals), _percent(errors.small), *with_time, share]
+        yield _row([*cells, "" if good else "missed"])
 
 
-def _fitted_row(label: str, software: Software, name: str) -> str:
-    """A table that is alone in its class."""
-    run = systems.run(name)
-    fitted = calibration.residuals_of(run, software.constants)
-    return _row([label, name, str(run.platform.hosts), *_large(fitted), *["-"] * 6, "alone"])
+def by_size(residuals: Sequence[Residual]) -> list[tuple[float, float] | None]:
+    """Signed and absolute mean error below 1 MiB, from there to 64 MiB, and above."""
+    found: list[tuple[float, float] | None] = []
+    for low, high in SIZE_CLASSES:
+        errors = [r.error for r in residuals if low <= r.size < high]
+        means = (sum(errors), sum(abs(error) for error in errors))
+        found.append((means[0] / len(errors), means[1] / len(errors)) if errors else None)
+    return found
+
+
+def _biases() -> Iterator[str]:
+    yield (
+        "| class | table | nodes | fitted, below 1 MiB | 1 to 64 MiB | above | left out, below 1 MiB | 1 to 64 MiB "
+        "| above |"
+    )
+    yield f"|{'---|' * 9}"
+    for system in measured_systems():
+        cells = [system.label, system.run.name, str(system.run.platform.hosts)]
+        for residuals in (system.fitted_residuals(), system.left_out()):
+            cells += ["-" if e is None else f"{100 * e[0]:+.1f} ({100 * e[1]:.1f}) %" for e in by_size(residuals)]
+        yield _row(cells)
 
 
 def _large(residuals: Sequence[Residual]) -> tuple[str, str]:
@@ -286,7 +345,7 @@ def _checks(classes: dict[str, Software]) -> Iterator[str]:
 
 def _constants(classes: dict[str, Software]) -> str:
     heads = " | ".join(classes)
-    lines = [CONSTANTS_TEXT.format(stated=len(systems.STATED), heads=heads, rules="|".join("---" for _ in classes))]
+    lines = [CONSTANTS_TEXT.format(heads=heads, rules="|".join("---" for _ in classes))]
     for name, meaning in MEANINGS.items():
         cells = [name, meaning]
         for software in classes.values():
@@ -294,14 +353,30 @@ def _constants(classes: dict[str, Software]) -> str:
             untouched = value == getattr(START, name)
             cells.append("not fitted" if untouched else constants.written(name, value))
         lines.append(_row(cells))
+    lines += ["", NETWORKS_TEXT.format(stated=len(systems.STATED))]
+    lines += [_row(_network_cells(network)) for network in networks.NETWORKS.values()]
     return "\n".join(lines)
+
+
+def _network_cells(network: networks.Network) -> Iterator[str]:
+    yield network.name
+    yield ", ".join(network.fitted_on) or "nothing: published"
+    for name in ("network_delay", "efficiency_network", "efficiency_single", "efficiency_spread"):
+        value = constants.written(name, network.constants[name])
+        if network.constants[name] == constants.NO_DELAY:
+            value = "none"
+        elif name in network.fastest:
+            ends = sorted((network.fastest[name], network.slowest[name]))
+            value += f" ({constants.written(name, ends[0])} to {constants.written(name, ends[1])})"
+        yield value
+    yield f"{', '.join(network.algorithms)}; {', '.join(network.protocols)}"
 
 
 def _in_full() -> Iterator[str]:
     for name in IN_FULL:
         run = systems.run(name)
         about = measurements.packaged(name).about
-        constants_of_class = constants.load(run.platform.software).constants
+        constants_of_class = networks.software_of(run.platform).constants
         lines = [
             f"## {name}",
             "",

@@ -107,7 +107,8 @@ def test_nics_that_pcie_cannot_feed_are_warned_of(syncline_command: Command) -> 
             ("--software", "a100-nvswitch"),
             "a100-nvswitch was fitted on tables of dgx-a100, none of dgx-h100",
         ),
-        ("dgx2(nodes=2)", (), "v100-nvswitch was fitted on no table of several nodes"),
+        ("dgx2(nodes=2, network=tcp)", (), "network = tcp: not fitted, as no table was there"),
+        ("dgx2(nodes=2)", (), ""),
         ("dgx-a100(nodes=2)", (), ""),
     ],
 )

@@ -29,13 +29,12 @@ from syncline.engine.places import Place, Places
 from syncline.engine.specification import family_groups
 from syncline.experiment import programs
 from syncline.fabric import topologies
-from syncline.nccl import constants, derived, platform, wire
+from syncline.nccl import constants, derived, networks, platform, wire
 from syncline.nccl import model as models
 from syncline.sections.networks.flow import FlowNetwork
 from syncline.sections.workloads import DividedWorkload
 
 if TYPE_CHECKING:
-    from syncline.nccl.constants import Software
     from syncline.nccl.model import Candidate, Model
     from syncline.sections.experiment import Experiment
 
@@ -115,6 +114,9 @@ def assumptions(experiment: Experiment) -> list[str]:
     if known is None:
         return []
     found = [f"endpoint: {text}" for text in models.extrapolated(programs.kinds(experiment), known.hosts)]
+    if endpoint.software is None:
+        every = tuple(range(experiment.topology.npus))
+        found += networks.assumptions(Places(experiment.topology, known).platform(every))
     if isinstance(known, derived.Derived):
         found.append(derived.assumption(known))
     elif isinstance(known, platform.ProductCluster):
@@ -127,7 +129,7 @@ def assumptions(experiment: Experiment) -> list[str]:
     if endpoint.software is not None:
         return found
     name = known.software if isinstance(known, derived.Derived) else platform.KINDS[known.machine.name].software
-    return [*(f"endpoint.{text}" for text in _class(name).assumptions()), *found]
+    return [*(f"endpoint.{text}" for text in constants.load(name).assumptions()), *found]
 
 
 @dataclass(slots=True)
@@ -240,11 +242,7 @@ def _model(experiment: Experiment, places: Places, members: tuple[int, ...], kin
     where = places.platform(members)
     named = None if endpoint.software is None else endpoint.software.software
     known = endpoint.algorithm in models.algorithms(where, kind, endpoint.algorithm)
-    return models.Model(where, named or _class(where.software), kind, endpoint.algorithm if known else "auto")
-
-
-def _class(name: str) -> Software:
-    return constants.load(name)
+    return models.Model(where, named or networks.software_of(where), kind, endpoint.algorithm if known else "auto")
 
 
 @lru_cache(KEPT)

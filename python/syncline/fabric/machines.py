@@ -58,6 +58,8 @@ Nics: TypeAlias = Literal["rail", "single"]
 
 NICS: Final[tuple[Nics, ...]] = ("rail", "single")
 MAX_NICS_PER_GPU: Final = 16
+NETWORKS: Final = ("infiniband", "roce", "efa", "gpudirect-tcpx", "gpudirect-tcpxo", "tcp")
+"""Kinds of networks between machines; the first is that of a DGX."""
 MAX_HOSTS: Final = 1024
 
 _CUBE_MESH: Final = (
@@ -198,6 +200,8 @@ class Cluster:
     """How NICs are arranged; a number of them per machine if it is neither that of the machine nor one."""
     nic_rate: int | None = None
     """Bytes per second of a NIC and direction; the machine's own if None."""
+    network: str = NETWORKS[0]
+    """The kind of network, by which NCCL's times differ; links are not changed by it."""
     latency: int = hardware.NETWORK_LATENCY
     """Picoseconds of one network link."""
     oversubscription: Fraction = Fraction(1)
@@ -295,6 +299,7 @@ class Cluster:
             "nodes": str(self.hosts) if self.hosts > 1 else "",
             "nics": str(self.nics) if self.hosts > 1 else "",
             "nic_rate": "" if self.nic_rate is None else quantities.RATE.format(self.nic_rate),
+            "network": "" if self.network == NETWORKS[0] else self.network,
             "latency": quantities.TIME.format(self.latency) if self.latency != hardware.NETWORK_LATENCY else "",
             "oversubscription": str(self.oversubscription).replace("/", ":") if self.oversubscription != 1 else "",
             "efficiency": quantities.format_share(self.efficiency) if self.efficiency != 1 else "",

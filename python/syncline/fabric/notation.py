@@ -14,13 +14,13 @@ from syncline.base import quantities
 from syncline.base.errors import did_you_mean, one_of
 from syncline.base.quantities import QuantityError
 from syncline.fabric import hardware
-from syncline.fabric.machines import MACHINES, MAX_HOSTS, MAX_NICS_PER_GPU, NICS, Cluster, Machine, Nics
+from syncline.fabric.machines import MACHINES, MAX_HOSTS, MAX_NICS_PER_GPU, NETWORKS, NICS, Cluster, Machine, Nics
 
 PARAMETERS: Final = (
-    *("nodes", "nics", "nic_rate", "latency", "oversubscription", "efficiency"),
+    *("nodes", "nics", "nic_rate", "network", "latency", "oversubscription", "efficiency"),
     *("pcie_rate", "pcie_efficiency", "trays"),
 )
-NETWORK_PARAMETERS: Final = ("nics", "nic_rate", "latency", "oversubscription")
+NETWORK_PARAMETERS: Final = ("nics", "nic_rate", "network", "latency", "oversubscription")
 """What a single machine has no use for."""
 MACHINES_ACCEPTED: Final = one_of(MACHINES)
 ACCEPTED: Final = (
@@ -78,6 +78,7 @@ def parse(text: str) -> Cluster:
         hosts=hosts,
         nics=value("nics", lambda text: _nics(text, machine), "rail"),
         nic_rate=value("nic_rate", quantities.rate, None),
+        network=value("network", _network, NETWORKS[0]),
         latency=value("latency", lambda text: quantities.time(text, zero=True), hardware.NETWORK_LATENCY),
         oversubscription=value("oversubscription", oversubscription, Fraction(1)),
         efficiency=value("efficiency", quantities.share, Fraction(1)),
@@ -137,6 +138,12 @@ def _count(text: str, what: str, most: int) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) or not 1 <= int(text) <= most:
         raise QuantityError(f"this is not a number of {what}", f"a whole number from 1 to {most}")
     return int(text)
+
+
+def _network(text: str) -> str:
+    if text not in NETWORKS:
+        raise QuantityError(f"this is not known{did_you_mean(text, NETWORKS)}", one_of(NETWORKS))
+    return text
 
 
 def _nics(text: str, machine: Machine) -> Nics | int:

@@ -6,6 +6,7 @@
 * `mesh`: rings and direct messages of GPUs that are wired point to point
 * `tuning`: NCCL's published estimate, by which it chooses between nodes
 * `constants`: what is fitted and what is published, and the files that hold it
+* `networks`: the kinds of networks between servers, and their constants
 * `model`: `open_model` and `Model.predict`, the times
 * `printing`: predicted times in the columns of nccl-tests
 * `measurements`: reads what nccl-tests prints, and CSV

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from syncline.base.errors import InputError, Problem, one_of
 from syncline.core import cancelling
 from syncline.fabric.machines import MACHINES
-from syncline.nccl import wire
-from syncline.nccl.constants import LIMITS, NAMES, START, WIDTH, Constants
+from syncline.nccl import networks, wire
+from syncline.nccl.constants import LIMITS, NAMES, NO_DELAY, START, WIDTH, Constants
 from syncline.nccl.measurements import Table
 from syncline.nccl.model import algorithms, time
 from syncline.nccl.platform import Platform, gpu_of
@@ -217,8 +217,8 @@ def fit_each(
     places = [[(i + len(shared), name) for i, (name, r) in enumerate(own) if r is run] for run in runs]
 
     def constants(parameters: Sequence[float], run: int) -> Constants:
-        values = {name: _within(name, value) for name, value in zip(shared, parameters, strict=False)}
-        return start.changed(values | {name: _within(name, parameters[place]) for place, name in places[run]})
+        values = {name: within(name, value) for name, value in zip(shared, parameters, strict=False)}
+        return start.changed(values | {name: within(name, parameters[place]) for place, name in places[run]})
 
     def residuals(parameters: Sequence[float]) -> list[float]:
         cancelling.check(cancel)
@@ -260,7 +260,7 @@ def fit_table(run: Run, start: Constants, cancel: Cancellation | None = None) ->
         rates = ["efficiency_single" if run.platform.single_nic else "efficiency_network"]
     else:
         rates = ["efficiency_simple", "efficiency_nvls"]
-    scaled = start.changed({name: _within(name, math.log(getattr(start, name) * ratio)) for name in rates})
+    scaled = start.changed({name: within(name, math.log(getattr(start, name) * ratio)) for name in rates})
     return fit_each([run], start, CALIBRATED_WIDTH, [scaled], cancel)[0]
 
 
@@ -325,6 +325,10 @@ def _matters(name: str, runs: Sequence[Run]) -> bool:
     """Whether the times of any run depend on a constant."""
     if name == "network_latency_scale":
         return any(run.platform.nodes > 1 for run in runs)
+    if name == "network_delay":
+        return any(
+            run.platform.nodes > 1 and networks.of(run.platform).constants["network_delay"] > NO_DELAY for run in runs
+        )
     if name in ("efficiency_network", "efficiency_single"):
         single = name == "efficiency_single"
         return any(run.platform.nodes > 1 and run.platform.single_nic == single for run in runs)
@@ -336,7 +340,8 @@ def _matters(name: str, runs: Sequence[Run]) -> bool:
     return True
 
 
-def _within(name: str, logarithm: float) -> float:
+def within(name: str, logarithm: float) -> float:
+    """The constant of a logarithm, no more and no less than it may be."""
     low, high = LIMITS[name]
     return min(high, max(low, math.exp(min(logarithm, 50.0))))
 

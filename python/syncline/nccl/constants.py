@@ -25,8 +25,10 @@ PROTOCOLS: Final = ("LL", "LL128", "Simple")
 
 PAYLOAD: Final = MappingProxyType({"LL": 4 / 8, "LL128": 120 / 128, "Simple": 1.0})
 """The part of what a protocol sends that is data: LL sends 4 bytes and 4 of flag, LL128 120 of 128."""
-ONE_PASS_LL: Final = 0.5
-"""What LL reaches of its rate when data passes once (all but all-reduce), as all four of a100-8-superbench show."""
+ONE_PASS: Final = 0.5
+"""What LL reaches of its rate when data passes once (all but all-reduce), as all four of a100-8-superbench show, and
+LL128 where GPUs have shares of the data (all-gather, reduce-scatter): both are bound by how much is under way at once,
+and in an all-reduce the second pass of what came first is under way with the first pass of what follows."""
 TREE_EFFICIENCY: Final = 0.92
 """What a tree reaches of a ring's rate on NVLink (published)."""
 
@@ -57,6 +59,8 @@ class Constants:
     """Share of the NVLink rate that NVLS reaches."""
     network_latency_scale: float
     """Steps between nodes take this many times what is published."""
+    network_delay: float
+    """Seconds that every such step takes more: what another network than InfiniBand adds to a message."""
     efficiency_network: float
     """Share of the NICs' rate that data reaches between two nodes with Simple."""
     efficiency_single: float
@@ -74,13 +78,21 @@ class Constants:
 
 
 NAMES: Final = tuple(f.name for f in fields(Constants))
-TIMES: Final = frozenset({"launch", "ramp", "base_ll128", "base_simple", "nvls_latency"})
+NETWORK: Final = (
+    *("network_latency_scale", "network_delay"),
+    *("efficiency_network", "efficiency_single", "efficiency_spread"),
+)
+"""The constants of the network between nodes (`networks.py`); class files need not have them."""
+TIMES: Final = frozenset({"launch", "ramp", "base_ll128", "base_simple", "nvls_latency", "network_delay"})
 SHARES: Final = frozenset(name for name in NAMES if name.startswith("efficiency"))
 LIMITS: Final = MappingProxyType(
     {name: (1e-9, 1e-2) if name in TIMES else (1e-3, 1.0) if name in SHARES else (1e-2, 100.0) for name in NAMES}
     | dict.fromkeys(("efficiency_network", "efficiency_single"), (1e-3, 0.985))
 )
 """What constants may be. Frames of 4 KiB with the headers of InfiniBand or RoCE leave data 98.5 % of a NIC's rate."""
+
+NO_DELAY: Final = LIMITS["network_delay"][0]
+"""A delay that is none."""
 
 START: Final = Constants(
     launch=20e-6,
@@ -93,6 +105,7 @@ START: Final = Constants(
     nvls_latency=30e-6,
     efficiency_nvls=0.68,
     network_latency_scale=1.4,
+    network_delay=NO_DELAY,
     efficiency_network=0.97,
     efficiency_single=0.9,
     efficiency_spread=0.9,
@@ -110,6 +123,7 @@ WIDTH: Final = Constants(
     nvls_latency=0.5,
     efficiency_nvls=0.1,
     network_latency_scale=0.5,
+    network_delay=0.5,
     efficiency_network=0.03,
     efficiency_single=0.3,
     efficiency_spread=0.08,
@@ -194,11 +208,14 @@ def parse(text: str, label: str) -> Software:
     return Software(name, about, tuple(words), constants, tuple(f for f in fitted if f is not None), width, table)
 
 
-def render(software: Software) -> str:
-    """The class file that [`parse`] reads back, rounded to four digits."""
+def render(software: Software, without: Iterable[str] = ()) -> str:
+    """The class file that [`parse`] reads back, rounded to four digits, without some constants of the network."""
+    left_out = frozenset(without)
     lines = [f"software: {software.name}", f"about: {quoted(software.about)}"]
     lines += [f"machines: [{', '.join(quoted(m) for m in software.machines)}]", "constants:"]
     for name, value in software.constants.as_mapping().items():
+        if name in left_out:
+            continue
         untouched = "  # as at the start: no table says more" if value == getattr(START, name) else ""
         lines.append(f"  {name}: {written(name, value)}{untouched}")
     lines += [f"launch_spread: {software.launch_spread:.2f}", "fitted_on:" if software.fitted_on else "fitted_on: []"]
@@ -232,6 +249,9 @@ def _constants(root: Tree, problems: list[Problem]) -> Constants | None:
     values: dict[str, float] = {}
     for name in NAMES:
         node = section.entries.get(name)
+        if node is None and name in NETWORK:
+            values[name] = getattr(START, name)
+            continue
         if node is None:
             problems.append(section.origin.problem(f"{name} is missing", None, written(name, getattr(START, name))))
             continue

@@ -24,7 +24,7 @@ from typing import Final, overload
 
 from syncline.fabric.graph import C2C, NVLINK, NVSWITCH, PCIE, Link, Node
 from syncline.fabric.hardware import OTHER_SOCKET, POWER_SOCKET, QPI, UPI, UPI_2, XGMI
-from syncline.fabric.machines import MACHINES, Cluster, Machine
+from syncline.fabric.machines import MACHINES, NETWORKS, Cluster, Machine
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.fabric.topology import Dimension, Topology
 from syncline.nccl import mesh, wire
@@ -128,6 +128,7 @@ class Derived:
             nic_rate=outside,
             pcie_rate=max(gt, outside),
             pcie_wire_rate=max(gt, 2 * outside),
+            network=NETWORKS[0],
             software=kind.software,
             generation=kind.generation,
             on_pcie=self.is_pcie,

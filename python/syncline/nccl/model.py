@@ -12,6 +12,12 @@ channels carry (`tuning.py`; both published).
 longer one of the steps within the node and of one step of the network and the posting of all messages (`wire.py`,
 `tuning.POSTING`). No measured table says how far that is right: it follows from how NCCL works.
 
+*Trees between nodes* are pipelines. With steps of the latency L together and W on the wires, chunks of the best size
+take (L^(1/2) + W^(1/2))^2: 2 (L W)^(1/2) more than both. NCCL, too, takes smaller chunks for smaller messages, up to
+those of `FULL_CHUNKS`, and from there on this part stays as it is. L is that of messages of the network without what
+Simple waits for beside. NCCL's table of trees has the same for InfiniBand, so that the larger one of both counts for
+them. Rings have no such part: every GPU sends in every step.
+
 *Protocols* are joined by a smooth minimum, (sum T^-p)^(-1/p) with p = 8, since the change from one to the next is
 gradual (NCCL first changes how many threads and channels it uses). The fitted constants know of that: the join lies
 below each of its parts by 8 % where two are equal, but never below what the wires take.
@@ -38,16 +44,15 @@ from functools import lru_cache
 from typing import Final
 
 from syncline.base.errors import command_line, one_of
-from syncline.nccl import mesh_exchange, tuning, wire
+from syncline.nccl import mesh_exchange, networks, tuning, wire
 from syncline.nccl.constants import (
     LIMITS,
-    ONE_PASS_LL,
+    ONE_PASS,
     PAYLOAD,
     PROTOCOLS,
     TREE_EFFICIENCY,
     Constants,
     Software,
-    load,
     names,
 )
 from syncline.nccl.platform import Platform
@@ -58,6 +63,9 @@ ANCHOR_SIZE: Final = 8
 """The size that a small-size time is taken to be of, unless said otherwise."""
 WIRE_SPREAD: Final = 0.03
 """How far the rates that systems of a class reach stray: standard deviation of the logarithm."""
+FULL_CHUNKS: Final = 128 * 2**20
+"""Bytes from which on NCCL does not take larger chunks: 32 channels times 16 chunks of 256 KiB (`src/enqueue.cc`, which
+halves chunks for less than so many)."""
 UNMEASURED: Final = frozenset({"gather", "scatter", "sendrecv"})
 """Kinds that no table of this package is of."""
 NINETY_PERCENT: Final = 1.645
@@ -103,6 +111,8 @@ class Prediction:
     algorithm: str
     """What has the largest part in it."""
     protocol: str
+    published: bool = False
+    """Whether the interval is the range of published figures, as no table of the network was there to fit."""
 
     @property
     def algorithm_bandwidth(self) -> float:
@@ -150,7 +160,12 @@ class Model:
         spread = ANCHORED_SPREAD if self.anchored or self.calibrated else self.software.launch_spread
         deviation = math.hypot(spread * (1 - share), WIRE_SPREAD * share)
         factor = math.exp(NINETY_PERCENT * deviation)
-        return Prediction(size, middle, middle / factor, middle * factor, best.algorithm, best.protocol)
+        low, high = middle / factor, middle * factor
+        ends = None if self.calibrated else networks.ends(self.platform, self.software.constants)
+        if ends is not None:
+            fastest, slowest = (time(self.platform, end, self.kind, self.algorithm, size) for end in ends)
+            low, high = min(low, fastest), max(high, slowest)
+        return Prediction(size, middle, low, high, best.algorithm, best.protocol, published=ends is not None)
 
     def at_small_size(self, small_time: float, size: int = ANCHOR_SIZE) -> Model:
         """The model with which `size` takes `small_time` seconds: with another launch, or between nodes with another
@@ -190,7 +205,7 @@ def open_model(
     `small_size_time` is the time of 8 bytes on the very system, in seconds, if it is known. Raises
     [`InputError`] if the file is wrong, the algorithm is not there or nothing explains that time.
     """
-    named = load(platform.software if software is None else software)
+    named = networks.software_of(platform, software)
     if platform.gpus > 1 and not algorithms(platform, kind, algorithm):
         offered = one_of(("auto", *algorithms(platform, kind)))
         raise command_line("--algorithm", algorithm, f"{platform} does not run {kind} with it", offered)
@@ -243,10 +258,12 @@ def algorithms(platform: Platform, kind: str, algorithm: str = "auto") -> tuple[
     if kind != "all-reduce":
         return (wire.RING,)
     several = platform.nodes > 1
+    usable = networks.of(platform).algorithms
     known = [wire.RING]
-    if several:
+    if several and wire.TREE in usable:
         known.append(wire.TREE)
-    if platform.nvls and platform.gpus_per_node > 2:  # NCCL leaves NVLS out for two GPUs
+    # NCCL leaves NVLS out for two GPUs.
+    if platform.nvls and platform.gpus_per_node > 2 and (not several or wire.NVLS_TREE in usable):
         known.append(wire.NVLS_TREE if several else wire.NVLS)
     if algorithm == "auto":
         return tuple(known)
@@ -272,7 +289,9 @@ def _candidates(platform: Platform, constants: Constants, kind: str, algorithm: 
     found: list[Candidate] = []
     for name in algorithms(platform, kind, algorithm):
         task = _Task(platform, kind, name, size)
-        protocols = PROTOCOLS if name in (wire.RING, wire.TREE) else ("Simple",)
+        protocols: tuple[str, ...] = PROTOCOLS if name in (wire.RING, wire.TREE) else ("Simple",)
+        if platform.nodes > 1:
+            protocols = tuple(p for p in protocols if p in networks.of(platform).protocols)
         expected = None
         if platform.nodes > 1 and name != wire.DIRECT:
             expected = min(_estimate(task, protocol) for protocol in protocols)
@@ -327,17 +346,31 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
         else:
             launch += constants.base_ll128 if protocol == "LL128" else constants.base_simple
     step = tuning.NETWORK_STEPS[wire.RING if direct else task.algorithm][protocol]
-    between = on_wire.steps_inter * step * constants.network_latency_scale + on_wire.posted * tuning.POSTING
+    step = step * constants.network_latency_scale + constants.network_delay
+    between = on_wire.steps_inter * step + on_wire.posted * tuning.POSTING
     latency = max(latency, between) if direct else latency + between
     nvlink = platform.nvlink_rate * _efficiency(constants, task, protocol)
     wire_time = on_wire.seconds(nvlink, _network(platform, constants, protocol))
+    filled = _fill(task, constants, wire_time)
     if task.algorithm == wire.TREE:
-        wire_time /= tuning.tree_factor(protocol, task.size)
+        published = wire_time / tuning.tree_factor(protocol, task.size)
+        filled = max(0.0, filled - (published - wire_time))
+        wire_time = published
     elif task.algorithm == wire.NVLS_TREE:
         wire_time = max(wire_time, task.size / tuning.nvls_tree_rate(platform))
+    latency += filled
     total = launch + latency + wire_time
     estimate = total if expected is None else expected
     return Candidate(task.algorithm, protocol, launch, latency, wire_time, total, estimate)
+
+
+def _fill(task: _Task, constants: Constants, wire_time: float) -> float:
+    """Seconds until the pipeline of a tree between nodes is full, and has run dry again: 2 (L W)^(1/2)."""
+    if task.platform.nodes == 1 or task.algorithm not in (wire.TREE, wire.NVLS_TREE):
+        return 0.0
+    step = tuning.NETWORK_STEPS[wire.TREE]["LL"] * constants.network_latency_scale + constants.network_delay
+    in_chunks = wire_time * min(1.0, FULL_CHUNKS / max(task.size, 1))
+    return 2 * math.sqrt(_wire(task).steps_inter * step * in_chunks)
 
 
 def _network(platform: Platform, constants: Constants, protocol: str) -> float:
@@ -360,4 +393,5 @@ def _efficiency(constants: Constants, task: _Task, protocol: str) -> float:
     }[protocol]
     if task.algorithm == wire.TREE:
         return share * TREE_EFFICIENCY
-    return share * ONE_PASS_LL if protocol == "LL" and task.kind != "all-reduce" else share
+    one_pass = task.kind != "all-reduce" if protocol == "LL" else task.kind in ("all-gather", "reduce-scatter")
+    return share * ONE_PASS if protocol != "Simple" and one_pass else share

@@ -97,6 +97,8 @@ class Platform:
     where the only NIC of a node is on the other one than its GPUs."""
     pcie_wire_rate: int
     """What that link carries with all headers."""
+    network: str
+    """The class of the network between nodes (`networks.py`)."""
     software: str
     """The class of software constants that was fitted on such machines."""
     generation: str
@@ -285,6 +287,7 @@ def of(cluster: Cluster, gpus: Sequence[int], *, uneven: bool = False) -> Platfo
         nic_rate=cluster.nic,
         pcie_rate=pcie_rate,
         pcie_wire_rate=pcie_wire_rate,
+        network=cluster.network,
         software=kind.software,
         generation=kind.generation,
         on_pcie=not all(on_nvlink for _, on_nvlink in rates),

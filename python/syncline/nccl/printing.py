@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from syncline.nccl import networks
 from syncline.nccl.model import Model, Prediction
 from syncline.nccl.sizes import ELEMENT_BYTES
 from syncline.nccl.wire import bus_factor
@@ -43,6 +44,12 @@ def table(model: Model, predictions: Sequence[Prediction]) -> str:
     software = f"software: {model.software.name}"
     about.append(f"{software}{', set to the small-size time' if model.anchored else ''}; fitted on")
     about += [f"  {fitted.table}" for fitted in model.software.fitted_on] or ["  no table"]
+    if platform.nodes > 1 and not model.calibrated:
+        network = networks.of(platform)
+        about.append(
+            f"network: {network.name}; {'fitted on' if network.is_fitted else 'published figures, not fitted'}"
+        )
+        about += [f"  {table}" for table in network.fitted_on]
     return text(about, rows(model, predictions))
 
 
@@ -77,8 +84,8 @@ def rows_of(kind: str, gpus: int, predictions: Sequence[Prediction], *, interval
             "redop": "sum" if kind in _OPERATIONS else "none",
             "root": 0 if kind in _ROOTED else -1,
             "time_s": p.time,
-            "time_low_s": p.low if intervals and p.size < UNCERTAIN_BELOW else None,
-            "time_high_s": p.high if intervals and p.size < UNCERTAIN_BELOW else None,
+            "time_low_s": p.low if intervals and _is_uncertain(p) else None,
+            "time_high_s": p.high if intervals and _is_uncertain(p) else None,
             "algorithm_bandwidth_bytes_per_s": p.algorithm_bandwidth,
             "bus_bandwidth_bytes_per_s": p.algorithm_bandwidth * factor,
             "algorithm": p.algorithm,
@@ -86,6 +93,11 @@ def rows_of(kind: str, gpus: int, predictions: Sequence[Prediction], *, interval
         }
         for p in predictions
     ]
+
+
+def _is_uncertain(prediction: Prediction) -> bool:
+    """Whether a size has an interval: small ones, and all over a network that no table was there to fit."""
+    return prediction.published or prediction.size < UNCERTAIN_BELOW
 
 
 def ranks(gpus: int) -> str:

@@ -1,11 +1,12 @@
 """Which measured systems each class of constants is fitted on, and how.
 
-A class is fitted in two stages: first the constants of a node, on the tables of single nodes; then, with these held
-fast, those of the network, on the tables of several nodes. Tables of the same machine share one vote.
+Constants of a node are a class's, fitted on tables of single nodes; tables of the same machine share one vote.
+Those of a network (`networks.py`) are fitted on tables of several nodes, of whatever GPUs, with the constants of nodes
+held fast.
 
-What is left of the NICs' rate with more than two nodes (`efficiency_spread`) is the network's, and networks differ more
-in it than anything else does: it is the median of what the systems of the class with more than two nodes have and of
-the rates that users of such systems, of any class, state without a table.
+What is left of the NICs' rate with more than two nodes (`efficiency_spread`) differs more than anything else does: it
+is the median of what the fitted systems with more than two nodes have and of the rates that users of such systems state
+without a table.
 `python -m lab.validation --refit` writes the class files anew.
 """
 
@@ -13,16 +14,25 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from syncline.nccl import measurements
-from syncline.nccl.calibration import SMALL, Given, Run, fit_each, run_of
-from syncline.nccl.constants import NAMES, START, WIDTH, Constants, Fitted, Software
+from syncline.nccl import measurements, networks
+from syncline.nccl.calibration import NOISE, PLATEAU, SMALL, Given, Run, fit_each, run_of, within
+from syncline.nccl.constants import NO_DELAY, START, WIDTH, Constants, Fitted, Software, load
+from syncline.nccl.model import time
 from syncline.nccl.platform import platform
+from syncline.nccl.solver import minimise, soften
 
-NETWORK: Final = ("network_latency_scale", "efficiency_network", "efficiency_single", "efficiency_spread")
+LAUNCH_WIDTH: Final = 0.2
+"""How far the launch of a system of several nodes may stray from that of its class."""
+UNKNOWN: Final = 2.0
+"""How far a delay may be from where the fit begins, which knows nothing of it."""
+EVEN: Final = 5.0
+"""Rows that every table counts as, the square root: each system has one vote."""
+SOFT_NETWORK: Final = 0.2
+"""Residuals from which on a row counts less: networks stray more than nodes do."""
 LEAST_SPREAD: Final = 0.35
 """How far latencies stray where too few systems are known to say: as far as those of five A100 systems."""
 
@@ -64,7 +74,7 @@ PLANS: Final = (
         "v100-mesh",
         "V100 in a hybrid cube mesh (DGX-1V); P100 (DGX-1P) uses it unfitted",
         ("dgx1v", "dgx1p"),
-        (("v100-8-dgx1",), ("v100-16-p3dn-ring",)),
+        (("v100-8-dgx1",),),
     ),
     Plan("v100-nvswitch", "V100 behind NVSwitch (DGX-2)", ("dgx2",), (("v100-12-dgx2",),)),
     Plan(
@@ -76,8 +86,6 @@ PLANS: Final = (
             ("a100-8-superbench",),
             ("a100-8-note-threads", "a100-8-note-processes"),
             ("a100-8-note-2.19",),
-            ("a100-32-deepops",),
-            ("a100-16-oci",),
         ),
     ),
     Plan(
@@ -90,10 +98,6 @@ PLANS: Final = (
             ("h100-8-nvls-large",),
             ("h100-8-reduce-scatter-ring",),
             ("h100-2",),
-            ("h100-16-ring",),
-            ("h100-16-tree",),
-            ("h100-32-vm",),
-            ("h100-64-tuned",),
         ),
     ),
     Plan("b200-nvswitch", "B200 behind NVSwitch (DGX B200, HGX B200)", ("dgx-b200",), (("b200-8-p6",),)),
@@ -108,7 +112,6 @@ CHECKS: Final = (
     ("v100-12-dgx2-broadcast", "v100-nvswitch"),
     ("v100-12-dgx2", "v100-mesh"),
     ("v100-8-dgx1", "v100-nvswitch"),
-    ("h100-16-efa", "h100-nvswitch"),
 )
 """Tables that were not fitted, and the class that predicts them."""
 
@@ -127,31 +130,79 @@ def fitted_machines(software: Software) -> set[str]:
 
 
 def fit_class(plan: Plan, without: Iterable[str] = ()) -> Software:
-    """The class as fitted on its systems, but for those of which a table is named."""
+    """The class as fitted on its systems of single nodes, but for those of which a table is named."""
     left_out = set(without)
     systems = [tables for tables in plan.systems if not left_out & set(tables)]
     runs = [replace(run(table), weight=len(tables) ** -0.5) for tables in systems for table in tables]
-    single = [r for r in runs if r.platform.nodes == 1]
-    several = [r for r in runs if r.platform.nodes > 1]
-    constants, each = fit_each(single) if single else (START, ())
-    if several:
-        constants = constants.changed(_network(several, constants))
-    launches = [math.log(c.launch) for c, r in zip(each, single, strict=True) if r.times[0][0] < SMALL]
+    runs = [r for r in runs if r.platform.nodes == 1]
+    constants, each = fit_each(runs) if runs else (START, ())
+    launches = [math.log(c.launch) for c, r in zip(each, runs, strict=True) if r.times[0][0] < SMALL]
     sources = [Fitted(r.name, measurements.packaged(r.name).about["source"]) for r in runs]
     spread = max(LEAST_SPREAD, _spread(launches))
     return Software(plan.name, plan.about, plan.machines, constants, tuple(sources), spread)
 
 
-def _network(runs: list[Run], constants: Constants) -> dict[str, float]:
-    """The constants of the network, with those of the node held fast."""
-    fast = WIDTH.changed({name: 0.01 for name in NAMES if name not in NETWORK} | {"launch": 0.2})
-    found, each = fit_each(runs, constants, fast)
-    values = {name: getattr(found, name) for name in NETWORK}
-    spreads = [c.efficiency_spread for c, r in zip(each, runs, strict=True) if r.platform.nodes > 2]
-    spreads += [min(stated.share / found.efficiency_network, 1.0) for stated in STATED]
-    if len(spreads) == len(STATED):
+def fit_network(name: str, without: Iterable[str] = ()) -> dict[str, float]:
+    """The constants of a network as fitted on its tables, but for those named; of the GPUs, those of their classes.
+
+    InfiniBand's tables say which share of the NICs' rate data reaches (its steps take what NCCL publishes); those of
+    another network, what it adds to a step. Launch and spread are each system's own. With no table left, nothing is
+    fitted.
+    """
+    network = networks.NETWORKS[name]
+    runs = [run(table) for table in network.fitted_on if table not in set(without)]
+    start = dict(network.constants)
+    if not runs:
+        return start
+    delayed = start["network_delay"] > NO_DELAY
+    shared = ["network_delay"] if delayed else ["efficiency_network"]
+    if delayed and any(r.platform.single_nic for r in runs):
+        shared.append("efficiency_single")
+    known = {r.platform.software: load(r.platform.software).constants for r in runs}
+    of_node = [known[r.platform.software].changed(start) for r in runs]
+    own = [("launch", i) for i in range(len(runs))]
+    own += [("efficiency_spread", i) for i, r in enumerate(runs) if r.platform.nodes > 2]
+    centres = [math.log(start[n]) for n in shared]
+    centres += [math.log(getattr(of_node[i], n)) for n, i in own]
+    widths = [UNKNOWN if n == "network_delay" else getattr(WIDTH, n) for n in shared]
+    widths += [LAUNCH_WIDTH if n == "launch" else WIDTH.efficiency_spread for n, _ in own]
+
+    def of_run(parameters: Sequence[float], index: int) -> Constants:
+        values = {n: within(n, value) for n, value in zip(shared, parameters, strict=False)}
+        mine = zip(own, parameters[len(shared) :], strict=True)
+        return of_node[index].changed(values | {n: within(n, value) for (n, i), value in mine if i == index})
+
+    def residuals(parameters: Sequence[float]) -> list[float]:
+        errors = []
+        for index, r in enumerate(runs):
+            here = of_run(parameters, index)
+            weight = len(r.times) ** -0.5 * EVEN
+            for size, measured in r.times:
+                predicted = time(r.platform, here, r.kind, r.algorithm, size)
+                errors.append(weight * soften(math.log(predicted / measured), SOFT_NETWORK) / NOISE)
+        return errors + [(a - b) / w for a, b, w in zip(parameters, centres, widths, strict=True)]
+
+    found = minimise(residuals, centres)
+    values = start | {n: within(n, value) for n, value in zip(shared, found, strict=False)}
+    if delayed:
         return values
+    spreads = [_spread_of(r, of_run(found, i)) for i, r in enumerate(runs) if r.platform.nodes > 2]
+    spreads += [min(stated.share / values["efficiency_network"], 1.0) for stated in STATED]
     return values | {"efficiency_spread": statistics.median(spreads)}
+
+
+def _spread_of(fitted: Run, constants: Constants) -> float:
+    """What a system with more than two nodes leaves of the NICs' rate, by its largest sizes, which show no more."""
+    rows = [(size, measured) for size, measured in fitted.times if size >= PLATEAU]
+    if not rows:
+        return constants.efficiency_spread
+
+    def residuals(parameters: Sequence[float]) -> list[float]:
+        here = constants.changed({"efficiency_spread": within("efficiency_spread", parameters[0])})
+        times = [time(fitted.platform, here, fitted.kind, fitted.algorithm, size) for size, _ in rows]
+        return [math.log(found / measured) for found, (_, measured) in zip(times, rows, strict=True)]
+
+    return within("efficiency_spread", minimise(residuals, [math.log(START.efficiency_spread)])[0])
 
 
 def _spread(logarithms: list[float]) -> float:

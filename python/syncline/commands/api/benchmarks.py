@@ -18,9 +18,8 @@ from syncline.commands.api.systems import Entry
 from syncline.commands.api.tables import Table
 from syncline.engine.runs import PS_PER_S
 from syncline.fabric import allocation
-from syncline.nccl import constants, measurements, model, printing, systems
+from syncline.nccl import constants, measurements, model, networks, printing, systems
 from syncline.nccl import sizes as listing
-from syncline.nccl.constants import START
 from syncline.nccl.model import UNMEASURED, algorithms, extrapolated
 from syncline.nccl.platform import platform
 from syncline.nccl.wire import DIRECT, KINDS
@@ -171,6 +170,7 @@ def _document(model: Model, small_size_time: float | None, seed: int) -> Documen
     document = results.document([], seed=seed, status="complete", warnings=_warnings(model))
     document["assumptions"] = model.software.assumptions()
     if not model.is_measured:
+        document["assumptions"] += [] if model.calibrated else networks.assumptions(platform)
         document["assumptions"] += extrapolated([model.kind], platform.nodes)
     document["fidelity"] = {"backend": "software model", "folded": False, "transfer": "closed form"}
     document["collective"] = model.kind
@@ -198,14 +198,8 @@ def _warnings(model: Model) -> list[str]:
         found.append(
             f"{software.name} was fitted on tables of {' and '.join(sorted(fitted)) or 'nothing'}, none of {name}"
         )
-    constants = (software.constants, START)
-    used = set(systems.NETWORK) - {"efficiency_network" if platform.single_nic else "efficiency_single"}
-    used -= set() if platform.nodes > 2 else {"efficiency_spread"}
-    unfitted = [key for key in systems.NETWORK if key in used and len({getattr(each, key) for each in constants}) == 1]
-    if unfitted and platform.nodes > 1 and not model.is_measured:
-        found.append(
-            f"{software.name} was fitted on no table of several nodes: {' and '.join(unfitted)} are round figures"
-        )
+    if not model.is_measured and not model.calibrated:
+        found += networks.warnings(platform)
     if platform.on_pcie:
         found.append("no ring of NVLinks leads through these GPUs; no table was measured over PCIe")
     elif not platform.switched and DIRECT in algorithms(platform, model.kind):
@@ -226,7 +220,8 @@ class BenchRow(Entry):
     """Elements, as nccl-tests prints them."""
     time_s: float
     time_low_s: float | None = None
-    """Nine of ten systems of the class take at least this; only for sizes below 1 MiB."""
+    """Nine of ten systems of the class take at least this; only for sizes below 1 MiB, or over a network that no table
+    was there to fit."""
     time_high_s: float | None = None
     """Nine of ten systems of the class take at most this."""
     algorithm_bandwidth_bytes_per_s: float

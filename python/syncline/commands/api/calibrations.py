@@ -16,7 +16,7 @@ from syncline.commands.api.arguments import ARGUMENTS, FLAGS
 from syncline.commands.api.documented import Documented
 from syncline.commands.api.systems import Entry
 from syncline.commands.api.tables import Table
-from syncline.nccl import calibration, constants, measurements, selection
+from syncline.nccl import calibration, constants, measurements, networks, selection
 from syncline.nccl.calibration import SMALL
 from syncline.nccl.constants import TIMES
 from syncline.nccl.platform import platform
@@ -81,8 +81,7 @@ def run(asked: Asked) -> tuple[Document, str]:
     measured = arguments.collected(problems, lambda: measurements.read_table(asked.table, kind=kind))
     start = None
     if found is not None:
-        named = found.software if asked.software is None else asked.software
-        start = arguments.collected(problems, lambda: constants.load(named))
+        start = arguments.collected(problems, lambda: networks.software_of(found, asked.software))
     if problems or found is None or measured is None or start is None:
         raise InputError(problems)
 

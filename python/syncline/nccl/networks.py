@@ -1,0 +1,165 @@
+"""The networks between servers, each with constants of its own, whatever GPUs the servers have.
+
+NCCL's published latencies of steps between servers (`tuning.py`) are those of InfiniBand. A network takes
+`network_latency_scale` times these, and `network_delay` seconds more per step: what its transport adds to a message.
+That delay shows twice: in every step, and in the time until the pipeline of a tree is full (`model.py`).
+
+Which algorithms and protocols NCCL may use is part of a network, where its vendor's guide sets them.
+
+A network that no table was there to fit has published figures, and a range of them: predictions then have an interval
+at all sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from syncline.nccl import constants, wire
+from syncline.nccl.constants import PROTOCOLS, Constants, Software
+from syncline.nccl.platform import Platform
+
+US: Final = 1e-6
+ALL: Final = (wire.RING, wire.TREE, wire.NVLS_TREE)
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """A class of networks."""
+
+    name: str
+    constants: Mapping[str, float]
+    """Of `constants.NETWORK`, by name."""
+    fitted_on: tuple[str, ...] = ()
+    """Tables of this package; none if the constants are published figures."""
+    source: str = ""
+    """Where these are from."""
+    fastest: Mapping[str, float] = field(default_factory=dict)
+    """The ends of the range of published figures."""
+    slowest: Mapping[str, float] = field(default_factory=dict)
+    algorithms: tuple[str, ...] = ALL
+    """What NCCL may use between servers."""
+    protocols: tuple[str, ...] = PROTOCOLS
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether measured tables were there to fit."""
+        return bool(self.fitted_on)
+
+
+VERBS: Final = MappingProxyType(
+    {
+        "network_latency_scale": 1.0,
+        "network_delay": constants.NO_DELAY,
+        "efficiency_network": 0.985,
+        "efficiency_single": 0.9,
+        "efficiency_spread": 0.9435,
+    }
+)
+"""InfiniBand and RoCE, which carry the same verbs. Steps take what NCCL publishes, without any fit; the share of the
+NICs' rate and what is left of it with more than two nodes are fitted, and `efficiency_single` is a round figure."""
+VERBS_TABLES: Final = (
+    *("h100-16-ring", "h100-16-tree", "h100-32-vm", "h100-64-tuned"),
+    *("a100-32-deepops", "a100-16-oci"),
+)
+
+
+def _like_verbs(**changed: float) -> Mapping[str, float]:
+    return MappingProxyType({**VERBS, **changed})
+
+
+NETWORKS: Final = MappingProxyType(
+    {
+        network.name: network
+        for network in (
+            Network("infiniband", VERBS, VERBS_TABLES),
+            Network("roce", VERBS, VERBS_TABLES),
+            Network(
+                "efa",
+                _like_verbs(network_delay=19.61 * US, efficiency_single=0.5695),
+                ("h100-16-efa", "v100-16-p3dn-ring"),
+            ),
+            Network(
+                "gpudirect-tcpx",
+                _like_verbs(network_delay=50 * US, efficiency_network=0.8, efficiency_single=0.8),
+                source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple); a TCP message "
+                "between machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds "
+                "10 to 20us; headers and copies leave 60 to 90 % of the NIC",
+                fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
+                slowest={"network_delay": 100 * US, "efficiency_network": 0.6},
+                algorithms=(wire.RING,),
+                protocols=("Simple",),
+            ),
+            Network(
+                "gpudirect-tcpxo",
+                _like_verbs(network_delay=45 * US, efficiency_network=0.88, efficiency_single=0.8),
+                source="settings of Google Cloud's guide to A3 Mega (NCCL_ALGO=Ring,Tree, NCCL_PROTO=Simple,LL128, no "
+                "NVLS); a message between machines of a zone takes 20 to 40us one way, and the process that receives "
+                "for the GPU adds 10 to 20us; transport in the NIC leaves 75 to 95 % of its rate",
+                fastest={"network_delay": 15 * US, "efficiency_network": 0.95},
+                slowest={"network_delay": 90 * US, "efficiency_network": 0.75},
+                algorithms=(wire.RING, wire.TREE),
+                protocols=("LL128", "Simple"),
+            ),
+            Network(
+                "tcp",
+                _like_verbs(network_delay=40 * US, efficiency_network=0.6, efficiency_single=0.6),
+                source="a message through the kernels of two hosts takes 20 to 50us; NCCL's sockets copy what they "
+                "send through the memory of the host, and a stream of TCP carries 20 to 40 Gb/s",
+                fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
+                slowest={"network_delay": 100 * US, "efficiency_network": 0.3},
+            ),
+        )
+    }
+)
+"""Every network of `fabric.machines.NETWORKS`."""
+
+
+def of(platform: Platform) -> Network:
+    """The network between the servers of a platform."""
+    return NETWORKS[platform.network]
+
+
+def applied(software: Software, platform: Platform) -> Software:
+    """The constants of a class of GPUs with those of the network of a platform."""
+    return replace(software, constants=software.constants.changed(dict(of(platform).constants)))
+
+
+def software_of(platform: Platform, name: str | None = None) -> Software:
+    """The constants of a platform: its class of GPUs, or another one by its name, with its network; or those of a file
+    that `calibrate` has written, as they are. Raises [`InputError`] if that file is wrong.
+    """
+    found = constants.load(platform.software if name is None else name)
+    return applied(found, platform) if name is None or name in constants.names() else found
+
+
+def ends(platform: Platform, given: Constants) -> tuple[Constants, Constants] | None:
+    """The constants with the fastest and with the slowest network of what is published; nothing if it is fitted."""
+    network = of(platform)
+    if platform.nodes == 1 or network.is_fitted:
+        return None
+    each = []
+    for figures in (network.fastest, network.slowest):
+        single = {"efficiency_single": figures["efficiency_network"]}
+        each.append(given.changed({**figures, **single}))
+    return each[0], each[1]
+
+
+def assumptions(platform: Platform) -> list[str]:
+    """What times between servers rest on."""
+    network = of(platform)
+    if platform.nodes == 1:
+        return []
+    if network.is_fitted:
+        return [f"network = {network.name}: fitted on {', '.join(network.fitted_on)}"]
+    return [
+        f"network = {network.name}: not fitted, as no table was there; intervals are the range of published figures "
+        f"({network.source})"
+    ]
+
+
+def warnings(platform: Platform) -> list[str]:
+    """That no table of the network was there to fit."""
+    return [] if of(platform).is_fitted else assumptions(platform)
