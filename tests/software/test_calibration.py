@@ -93,6 +93,12 @@ class TestSystemsLeftOut:
         assert len(delays) == 2
         assert delays[0] == pytest.approx(delays[1], rel=0.2)
 
+    def test_what_is_left_out_leaves_nothing_behind(self) -> None:
+        """The only table with a single NIC says what such a NIC carries; without it, nobody does."""
+        without = systems.fit_network("efa", ["v100-16-p3dn-ring"])
+        assert without["efficiency_single"] == networks.VERBS["efficiency_single"]
+        assert systems.fit_network("efa")["efficiency_single"] < 0.7
+
     def test_the_networks_are_what_the_tables_give(self) -> None:
         for name, network in networks.NETWORKS.items():
             assert systems.fit_network(name) == pytest.approx(dict(network.constants), rel=0.02)

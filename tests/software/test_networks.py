@@ -22,7 +22,7 @@ Command = Callable[..., Ended]
 
 MIB = 2**20
 FITTED = [name for name, network in networks.NETWORKS.items() if network.is_fitted]
-PUBLISHED = [name for name, network in networks.NETWORKS.items() if not network.is_fitted]
+ASSUMED = [name for name, network in networks.NETWORKS.items() if not network.is_fitted]
 
 
 def opened(machine: str, kind: str = "all-reduce", algorithm: str = "auto") -> model.Model:
@@ -143,17 +143,17 @@ class TestSettings:
 
 
 class TestIntervals:
-    @pytest.mark.parametrize("network", PUBLISHED)
-    def test_published_figures_have_a_range_at_all_sizes(self, network: str) -> None:
+    @pytest.mark.parametrize("network", ASSUMED)
+    def test_assumed_figures_have_a_range_at_all_sizes(self, network: str) -> None:
         found = opened(f"dgx-h100(nodes=2, network={network})")
         for size in (8, MIB, 64 * MIB, 2**33):
             one = found.predict(size)
-            assert one.published
+            assert one.assumed
             assert one.low < 0.95 * one.time < one.time / 0.95 < one.high
 
     @pytest.mark.parametrize("network", FITTED)
     def test_fitted_ones_do_not(self, network: str) -> None:
-        assert not opened(f"dgx-h100(nodes=2, network={network})").predict(MIB).published
+        assert not opened(f"dgx-h100(nodes=2, network={network})").predict(MIB).assumed
 
     def test_bench_says_so(self, syncline_command: Command) -> None:
         tcpxo = "dgx-h100(nodes=2, nic_rate=200Gb/s, network=gpudirect-tcpxo)"

@@ -111,8 +111,8 @@ class Prediction:
     algorithm: str
     """What has the largest part in it."""
     protocol: str
-    published: bool = False
-    """Whether the interval is the range of published figures, as no table of the network was there to fit."""
+    assumed: bool = False
+    """Whether the interval is the range of assumed figures, as no table of the network was there to fit."""
 
     @property
     def algorithm_bandwidth(self) -> float:
@@ -165,7 +165,7 @@ class Model:
         if ends is not None:
             fastest, slowest = (time(self.platform, end, self.kind, self.algorithm, size) for end in ends)
             low, high = min(low, fastest), max(high, slowest)
-        return Prediction(size, middle, low, high, best.algorithm, best.protocol, published=ends is not None)
+        return Prediction(size, middle, low, high, best.algorithm, best.protocol, assumed=ends is not None)
 
     def at_small_size(self, small_time: float, size: int = ANCHOR_SIZE) -> Model:
         """The model with which `size` takes `small_time` seconds: with another launch, or between nodes with another

@@ -6,8 +6,9 @@ That delay shows twice: in every step, and in the time until the pipeline of a t
 
 Which algorithms and protocols NCCL may use is part of a network, where its vendor's guide sets them.
 
-A network that no table was there to fit has published figures, and a range of them: predictions then have an interval
-at all sizes.
+A network that no table was there to fit has assumed figures, and a range of them: predictions then have an interval
+at all sizes. Its settings of NCCL are those that its vendor's guide gives; delays and shares are what is usual of such
+a transport, not values of a single publication.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ class Network:
     constants: Mapping[str, float]
     """Of `constants.NETWORK`, by name."""
     fitted_on: tuple[str, ...] = ()
-    """Tables of this package; none if the constants are published figures."""
+    """Tables of this package; none if the constants are assumed figures."""
     source: str = ""
     """Where these are from."""
     fastest: Mapping[str, float] = field(default_factory=dict)
-    """The ends of the range of published figures."""
+    """The ends of the range of assumed figures."""
     slowest: Mapping[str, float] = field(default_factory=dict)
     algorithms: tuple[str, ...] = ALL
     """What NCCL may use between servers."""
@@ -136,7 +137,7 @@ def software_of(platform: Platform, name: str | None = None) -> Software:
 
 
 def ends(platform: Platform, given: Constants) -> tuple[Constants, Constants] | None:
-    """The constants with the fastest and with the slowest network of what is published; nothing if it is fitted."""
+    """The constants with the fastest and with the slowest network of what is assumed; nothing if it is fitted."""
     network = of(platform)
     if platform.nodes == 1 or network.is_fitted:
         return None
@@ -155,7 +156,7 @@ def assumptions(platform: Platform) -> list[str]:
     if network.is_fitted:
         return [f"network = {network.name}: fitted on {', '.join(network.fitted_on)}"]
     return [
-        f"network = {network.name}: not fitted, as no table was there; intervals are the range of published figures "
+        f"network = {network.name}: not fitted, as no table was there; intervals are the range of assumed figures "
         f"({network.source})"
     ]
 

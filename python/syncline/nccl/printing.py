@@ -46,9 +46,7 @@ def table(model: Model, predictions: Sequence[Prediction]) -> str:
     about += [f"  {fitted.table}" for fitted in model.software.fitted_on] or ["  no table"]
     if platform.nodes > 1 and not model.calibrated:
         network = networks.of(platform)
-        about.append(
-            f"network: {network.name}; {'fitted on' if network.is_fitted else 'published figures, not fitted'}"
-        )
+        about.append(f"network: {network.name}; {'fitted on' if network.is_fitted else 'assumed figures, not fitted'}")
         about += [f"  {table}" for table in network.fitted_on]
     return text(about, rows(model, predictions))
 
@@ -97,7 +95,7 @@ def rows_of(kind: str, gpus: int, predictions: Sequence[Prediction], *, interval
 
 def _is_uncertain(prediction: Prediction) -> bool:
     """Whether a size has an interval: small ones, and all over a network that no table was there to fit."""
-    return prediction.published or prediction.size < UNCERTAIN_BELOW
+    return prediction.assumed or prediction.size < UNCERTAIN_BELOW
 
 
 def ranks(gpus: int) -> str:

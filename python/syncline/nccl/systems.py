@@ -27,8 +27,9 @@ from syncline.nccl.solver import minimise, soften
 
 LAUNCH_WIDTH: Final = 0.2
 """How far the launch of a system of several nodes may stray from that of its class."""
+ROUND_DELAY: Final = 10e-6
 UNKNOWN: Final = 2.0
-"""How far a delay may be from where the fit begins, which knows nothing of it."""
+"""Where the fit of a delay begins, and how far it may be from there: nothing is known of it."""
 EVEN: Final = 5.0
 """Rows that every table counts as, the square root: each system has one vote."""
 SOFT_NETWORK: Final = 0.2
@@ -156,8 +157,11 @@ def fit_network(name: str, without: Iterable[str] = ()) -> dict[str, float]:
         return start
     delayed = start["network_delay"] > NO_DELAY
     shared = ["network_delay"] if delayed else ["efficiency_network"]
-    if delayed and any(r.platform.single_nic for r in runs):
+    if any(r.platform.single_nic for r in runs):
         shared.append("efficiency_single")
+    else:
+        start["efficiency_single"] = networks.VERBS["efficiency_single"]
+    start["network_delay"] = ROUND_DELAY if delayed else NO_DELAY
     known = {r.platform.software: load(r.platform.software).constants for r in runs}
     of_node = [known[r.platform.software].changed(start) for r in runs]
     own = [("launch", i) for i in range(len(runs))]
