@@ -87,7 +87,7 @@ def test_other_beginnings(
     [
         ("dgx-h100(nodes=4)", "resnet50", {"batch": 8}),
         ("dgx1v", "gpt2-xl", {"batch": 4}),
-        ("dgx-h100(nodes=4)", "llama3-8b", {"global_batch": 32, "zero": 1}),
+        ("dgx-h100(nodes=4)", "llama3-8b", {"global_batch": 32, "zero": 3}),
         ("dgx-a100", "llama2-13b", {"global_batch": 8, "zero": 3}),
         ("dgx-h100(nodes=8)", "llama3-70b", {"global_batch": 64, "tensor": 4, "zero": 3, "recompute": "full"}),
     ],
