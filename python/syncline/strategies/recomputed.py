@@ -19,11 +19,11 @@ from typing import Final
 
 from syncline.models.model import Layer, Model, Operator
 from syncline.sections.parallel import TORCHTITAN, Parallel
+from syncline.strategies.operators import CORE, is_core
 
 NORMS: Final = frozenset({"layer-norm", "rms-norm"})
 GATED: Final = frozenset({"swiglu", "geglu"})
 ACTIVATIONS: Final = GATED | {"gelu", "silu", "relu", "tanh"}
-CORE: Final = "attention"
 PRODUCTS: Final = frozenset({"linear", "router"})
 """What torchtitan counts."""
 ONLY_RESULTS: Final = frozenset(
@@ -99,7 +99,7 @@ def names(model: Model) -> list[str]:
 def _as_torchtitan(operators: Sequence[Operator]) -> list[Again]:
     found, products = [], 0
     for number, operator in enumerate(operators):
-        if operator.kind == CORE:
+        if is_core(operator):
             found.append(KEPT)
         elif operator.kind in PRODUCTS:
             pieces = _pieces(operators, number)
@@ -119,7 +119,7 @@ def _pieces(operators: Sequence[Operator], number: int) -> list[int]:
     """The columns of the products that an operator stands for."""
     sizes = operators[number].sizes
     behind = next((o for o in operators[number + 1 :] if o.kind != "rotary"), None)
-    if behind is not None and behind.kind == CORE:
+    if behind is not None and is_core(behind):
         heads, size = behind.sizes["heads"], behind.sizes["head_size"]
         of_keys, value = behind.sizes.get("kv_heads", heads), behind.sizes.get("value_size", size)
         pieces = [heads * size, of_keys * size, of_keys * value]
@@ -141,7 +141,7 @@ def _named(entry: str, operators: Sequence[Operator]) -> list[int]:
 
 
 def _core(operators: Sequence[Operator]) -> list[int]:
-    return [number for number, operator in enumerate(operators) if operator.kind == CORE]
+    return [number for number, operator in enumerate(operators) if is_core(operator)]
 
 
 def _norms(operators: Sequence[Operator]) -> list[int]:
