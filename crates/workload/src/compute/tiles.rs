@@ -159,7 +159,7 @@ impl Tiles {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use proptest::prelude::*;
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     /// One size on 10 SMs of 1 FLOP/s each.
-    fn tiles(rows: u32, columns: u32, splits: &[u32], fill: u32) -> Tiles {
+    pub fn tiles(rows: u32, columns: u32, splits: &[u32], fill: u32) -> Tiles {
         Tiles {
             sizes: vec![[rows, columns]],
             splits: splits.to_vec(),

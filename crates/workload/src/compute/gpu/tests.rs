@@ -1,25 +1,11 @@
 use super::*;
+use crate::compute::tiles::tests::tiles;
 use crate::kernel_kind::AttentionKernel;
 use crate::layer::Gemm;
 
 /// A GPU of ten SMs of 1 FLOP/s each.
 fn gpu() -> Gpu {
-    let products = Tiles {
-        sizes: vec![[4, 2]],
-        splits: vec![1],
-        depth: 8,
-        fill: 0,
-        sms: 10,
-        sustained: 0.5,
-        reuse: 0.0,
-        sustained_memory: 1.0,
-        split_overhead_ps: 0,
-        alignment: 1,
-        misaligned: 1.0,
-        start_ps: 3 * PS_PER_S,
-        last_wave: 0.5,
-        layouts: [0.5, 0.25],
-    };
+    let products = Tiles { start_ps: 3 * PS_PER_S, last_wave: 0.5, layouts: [0.5, 0.25], ..tiles(4, 2, &[1], 0) };
     let attention =
         Attention { block: 4, sustained: [0.5, 0.25], reuse: 8.0, fill: [1.0, 2.0], tail: 0.5, start_ps: 2 * PS_PER_S };
     let efficiency = MemoryKernel::ALL.into_iter().map(|kind| (kind, 0.5)).collect();
