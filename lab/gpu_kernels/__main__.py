@@ -15,8 +15,9 @@ import yaml
 from lab.gpu_kernels import fit, rows
 from lab.gpu_kernels.fit import Constants
 from lab.gpu_kernels.rows import Row
+from syncline import kernels
 
-CONSTANTS: Final = Path(__file__).with_name("h100.yaml")
+CONSTANTS: Final = Path(kernels.__file__).with_name("h100.yaml")
 DIGITS: Final = 4
 NOT_MODELLED: Final = ("convolution", "batch-norm", "max-pool")
 """Operators of images, which the model does not tell apart yet."""
