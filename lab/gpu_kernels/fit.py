@@ -50,7 +50,7 @@ def compute(constants: Constants, library: str = "cudnn") -> dict[str, Any]:
     attention = constants["attention"][library if library in constants["attention"] else "cudnn"]
     model = {
         "kind": "gpu",
-        **{name: constants[name] for name in ("products", "memory", "power")},
+        **{name: constants[name] for name in ("products", "convolutions", "memory", "power")},
         "attention": attention,
     }
     return {"flops_per_s": PEAK, "memory_bytes_per_s": MEMORY, "scale": 1.0, "model": model}
@@ -105,7 +105,7 @@ MEMORY_PARAMETERS: Final = (
     *(_of("memory", "efficiency_wide", kernel) for kernel in WIDER),
     _of("memory", "start_ps"),
     *(_of("memory", "starts_ps", kernel) for kernel in ("column-sum", "update")),
-    _of("memory", "per_column"),
+    _of("memory", "per_column", "column-sum"),
 )
 PRODUCT_PARAMETERS: Final = (
     *(_of("products", name) for name in ("sustained", "reuse", "fill", "sustained_memory", "split_overhead_ps")),
