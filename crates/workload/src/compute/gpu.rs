@@ -9,9 +9,12 @@
 //! | products | tiles and waves ([`super::tiles`]), with a rate for each layout and what passes before the tiles begin |
 //! | convolutions | the same equation with constants of its own, at a fraction of the rate where channels were padded |
 //! | attention | blocks of queries on SMs ([`attention`]) |
-//! | bound by memory | `start + bytes / bandwidth (1 / efficiency + 1 / (per_column columns))`, the second term of kernels that have columns: each is the work of one block of threads |
+//! | bound by memory | `start + bytes / bandwidth sqrt(1 / efficiency^2 + 1 / (per_column columns)^2)`, the second term of kernels that have columns: each is the work of one block of threads |
 //!
 //! A kernel that states no kind is a product if it has a shape, and elementwise work if it has none.
+//!
+//! Blocks of statistics of planes have 512 threads, of which an SM has 2,048 at a time: with more channels than SMs have room for,
+//! blocks begin in waves, which all take their `start`.
 //!
 //! All of them see the bandwidth of memory with the cache in front of it: a kernel that moves `b` bytes finds
 //! `h = max(0, 1 - b / cache)` of them there, where they pass `gain` times as fast,
@@ -36,6 +39,9 @@ use syncline_core::units::PS_PER_S;
 
 pub use attention::Attention;
 pub use power::Power;
+
+/// Blocks of statistics that an SM has at a time.
+const BLOCKS: u32 = 4;
 
 /// The constants of a GPU.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -140,8 +146,13 @@ impl Gpu {
                     .max(bound_s)
             }
             (_, Some(gemm)) => self.products.seconds(gemm, Layout::Nt, moved, flops_per_s, memory_bytes_per_s),
-            (Some(KernelKind::Memory(kernel)), None) => self.memory.seconds(kernel, moved, memory_bytes_per_s),
-            _ => self.memory.seconds(Traffic::of(MemoryKernel::Elementwise), moved, memory_bytes_per_s),
+            (Some(KernelKind::Memory(kernel)), None) => {
+                self.memory.seconds(kernel, self.products.sms, moved, memory_bytes_per_s)
+            }
+            _ => {
+                let kernel = Traffic::of(MemoryKernel::Elementwise);
+                self.memory.seconds(kernel, self.products.sms, moved, memory_bytes_per_s)
+            }
         }
     }
 }
@@ -177,15 +188,21 @@ impl Memory {
         let narrow = self.efficiency[&of.kernel];
         let large = if of.wide { self.efficiency_wide.get(&of.kernel).copied().unwrap_or(narrow) } else { narrow };
         match self.per_column.get(&of.kernel) {
-            Some(rate) if of.columns > 0 => 1.0 / (1.0 / large + 1.0 / (rate * f64::from(of.columns))),
+            Some(rate) if of.columns > 0 => (1.0 / large).hypot(1.0 / (rate * f64::from(of.columns))).recip(),
             _ => large,
         }
     }
 
-    /// Seconds of a kernel that moves so many bytes.
-    fn seconds(&self, of: Traffic, bytes: u64, memory_bytes_per_s: f64) -> f64 {
+    /// Seconds of a kernel that moves so many bytes, on so many SMs.
+    fn seconds(&self, of: Traffic, sms: u32, bytes: u64, memory_bytes_per_s: f64) -> f64 {
         let start_ps = self.starts_ps.get(&of.kernel).copied().unwrap_or(self.start_ps);
-        start_ps as f64 / PS_PER_S as f64 + bytes as f64 / (self.reached(of) * memory_bytes_per_s)
+        let waves = match of.kernel {
+            MemoryKernel::PlaneNorm | MemoryKernel::PlaneNormGradient => {
+                (f64::from(of.columns) / f64::from(BLOCKS * sms)).max(1.0)
+            }
+            _ => 1.0,
+        };
+        waves * start_ps as f64 / PS_PER_S as f64 + bytes as f64 / (self.reached(of) * memory_bytes_per_s)
     }
 }
 

@@ -57,6 +57,16 @@ fn convolutions_have_constants_of_their_own_and_padded_ones_a_fraction_of_the_ra
 }
 
 #[test]
+fn statistics_of_planes_begin_in_waves() {
+    // Ten SMs have forty blocks at a time.
+    let of = |columns| {
+        let traffic = Traffic { columns, ..Traffic::of(MemoryKernel::PlaneNorm) };
+        gpu().seconds(Demand::new(0, 0).as_kind(KernelKind::Memory(traffic)), 0, 10.0, 100.0)
+    };
+    assert_eq!([10, 40, 80].map(of), [1.0, 1.0, 2.0]);
+}
+
+#[test]
 fn kernels_that_the_cache_holds_see_more_bandwidth() {
     let memory = Memory { cache: Some(Cache { bytes: 100, gain: 4.0 }), ..gpu().memory };
     let cached = Gpu { memory, ..gpu() };
@@ -93,9 +103,9 @@ fn what_memory_bounds_starts_and_moves_and_sums_over_rows_need_columns() {
     let norm = Traffic::of(MemoryKernel::Norm);
     assert_eq!([norm, Traffic { wide: true, ..norm }].map(of), [1.0 + 10.0, 1.0 + 20.0]);
     let sum = Traffic { columns: 10, ..Traffic::of(MemoryKernel::ColumnSum) };
-    // Five bytes a second and a hundredth for each of ten columns: a second of the one, ten of the other for each five.
-    assert!((of(sum) - (1.0 + 10.0 + 50.0)).abs() < 1e-9);
-    assert!((of(Traffic { columns: 50, ..sum }) - (1.0 + 10.0 + 10.0)).abs() < 1e-9);
+    // Half of the bandwidth, and a hundredth of it for each column.
+    assert!((of(sum) - (1.0 + 5.0 * 2f64.hypot(10.0))).abs() < 1e-9);
+    assert!((of(Traffic { columns: 50, ..sum }) - (1.0 + 5.0 * 2f64.hypot(2.0))).abs() < 1e-9);
     assert_eq!(of(Traffic { columns: 50, ..norm }), 1.0 + 10.0); // a kind whose columns do not matter
     assert_eq!(of(Traffic::of(MemoryKernel::Update)), 7.0 + 10.0);
     let slower = Memory { efficiency: [(MemoryKernel::Elementwise, 0.1)].into(), ..gpu().memory };
