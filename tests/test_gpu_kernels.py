@@ -1,21 +1,27 @@
-"""The constants of the H100's kernels, held against the kernels that were measured."""
+"""The constants of GPUs' kernels, held against the kernels and the iterations that were measured."""
 
 from __future__ import annotations
 
+import copy
 from statistics import mean
 
 import pytest
 
 from lab.gpu_kernels import __main__ as page
-from lab.gpu_kernels import fit, rows
+from lab.gpu_kernels import fit, iterations, rows, tables
 
-BARS = {"products": 0.07, "attention": 0.10, "memory": 0.12}
+BARS = {"products": 0.07, "attention": 0.10, "memory": 0.12, "convolution": 0.12}
 """Mean absolute errors that kernels of a group may have."""
+IMAGES = ("convolution", "batch-norm", "max-pool")
+MILLISECONDS = 0.10
+"""The error that the sum of the kernels of an iteration may have."""
 
 
 def group(row: rows.Row) -> str:
-    """Products, attention, or what memory bounds."""
-    return row.kind if row.kind == "products" else "attention" if row.operator == "attention" else "memory"
+    """Products, attention, convolutions, or what memory bounds."""
+    if row.operator in ("attention", *IMAGES):
+        return row.operator
+    return "products" if row.kind == "products" else "memory"
 
 
 @pytest.mark.parametrize("name", BARS)
@@ -27,10 +33,23 @@ def test_the_constants_predict_what_was_measured(name: str) -> None:
     assert abs(mean(errors)) < BARS[name] / 2
 
 
+@pytest.mark.parametrize("iteration", iterations.measured(), ids=lambda iteration: iteration.name)
+def test_kernels_add_up_to_whole_iterations(iteration: iterations.Iteration) -> None:
+    time_ms, _ = iterations.predicted(iteration, page.known())
+    assert time_ms == pytest.approx(iteration.measured_ms, rel=MILLISECONDS)
+
+
+def test_kernels_of_a_mix_run_at_one_clock() -> None:
+    (iteration,) = (each for each in iterations.measured() if each.name == "llama-1.3b b4")
+    alone = copy.deepcopy(page.known())
+    alone["power"]["limit_w"] = 10_000.0
+    assert iterations.predicted(iteration, alone)[0] < iterations.predicted(iteration, page.known())[0]
+
+
 def test_the_constants_are_those_of_the_fit() -> None:
     known = page.known()
-    again = fit.all_of(page.modelled(), known)
-    parameters = [*fit.MEMORY_PARAMETERS, *fit.PRODUCT_PARAMETERS, *fit.attention_parameters("flash2")]
+    again = fit.h100(page.modelled(), known, page.known("h200"))
+    parameters = [*fit.STREAMS, *fit.PRODUCTS, *fit.CONVOLUTIONS, *fit.attention_parameters("flash2")]
     for parameter in parameters:
         before, after = parameter.read(known), parameter.read(again)
         assert after == pytest.approx(before, rel=0.05) or max(before, after) < 1e-3, parameter.path
@@ -42,6 +61,14 @@ def test_a_row_is_the_kernels_that_pytorch_launches() -> None:
         row for title, row in found.items() if title.startswith("layer-norm backward rows=16384") and "2B" in title
     )
     sum_, gradient = rows.kernels(backward)
-    assert sum_["kind"] == {"memory": {"kernel": "column-sum", "wide": False, "columns": 8192}}
+    assert sum_["kind"] == {"memory": {"kernel": "norm-sum", "wide": False, "columns": 8192}}
     assert gradient["kind"]["memory"]["kernel"] == "norm-gradient"
     assert (sum_["bytes"], gradient["bytes"]) == (2 * 16384 * 8192 * 2, 3 * 16384 * 8192 * 2)
+
+
+def test_a_table_has_the_sizes_of_operators() -> None:
+    found = {row.title for row in tables.read(page.TABLES / "nvidia-h200-images.csv")}
+    sizes = "samples=32 channels=3 height=224 width=224 filters=64 kernel=7 stride=2 padding=3"
+    for pass_ in ("forward", "weight_grad", "input_grad"):
+        assert f"convolution {pass_} {sizes} 2B nchw" in found
+    assert "linear weight_grad rows=32 inputs=2048 outputs=1000 bias=0 2B" in found
