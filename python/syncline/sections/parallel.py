@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from syncline.base.section import Section
-from syncline.fabric.fields import Accepted, TimeOrZero, refused
+from syncline.fabric.fields import Accepted, refused
 
 Axis = Literal["tensor", "context", "data", "pipeline"]
 GridAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
@@ -169,8 +169,5 @@ class Parallel(Section):
     """The optimiser."""
     overlap: Overlap = Overlap()
     """What is communicated beside compute."""
-    dispatch: TimeOrZero = 0
-    """What the host of an NPU takes to issue a kernel, a collective or a message. It runs ahead of the NPU, except that
-    it waits for what other stages of a pipeline send; NPUs wait where it is slower than they are."""
     collectives: dict[FamilyName, dict[str, Any]] = Field(default={})
     """How collectives of single axes are carried out, where that is not as `collective` says: with the same keys."""

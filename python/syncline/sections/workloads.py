@@ -25,6 +25,8 @@ from syncline.fabric.fields import (
 )
 from syncline.fabric.gpus import Precision, element_bytes, linear_bytes
 from syncline.fabric.numbers import NUMBERS_ACCEPTED
+from syncline.kernels import calibrated
+from syncline.kernels.calibrated import Attention
 from syncline.models import evaluate
 from syncline.models import file as model_files
 from syncline.sections.collective import Kind
@@ -404,6 +406,9 @@ class Straggler(Section):
     """Factor on its compute times; 1.5 takes half as long again."""
 
 
+Fusion = Literal["eager", "compile", "megatron"]
+
+
 class Training(Section):
     """The training loop."""
 
@@ -433,6 +438,15 @@ class Training(Section):
     update: bool = True
     """Whether weight updates cost compute time, and states of an optimiser memory: those of stochastic gradient descent
     with momentum, or of the optimiser in `parallel` for a model with `workload.global_batch`."""
+    kernels: Fusion = "eager"
+    """Whose kernels an NPU runs, with the compute model of a GPU: those of PyTorch as it is, of `torch.compile`, or of
+    Megatron-LM. It decides what is fused, and in which types losses are computed."""
+    launch: Literal["host", "graph"] = "host"
+    """Who launches kernels: the host, one by one (`npu.host_kernel_time`), or a CUDA graph."""
+    attention: Attention | None = None
+    """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go through
+    memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU, for models whose
+    attention is fused."""
     background_embedding: bool = False
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background: beside
     the training loop, on resources that are taken from compute."""
@@ -446,6 +460,12 @@ class Training(Section):
     """Factor on every compute time, those of a text workload included; a fitted value is declared under
     `calibration`."""
 
+    def attention_of(self, gpu: str | None) -> Attention:
+        """The library that computes fused attention on a GPU."""
+        return self.attention or calibrated.LIBRARIES.get(gpu or "", ("flash2",))[0]
+
     def meaning_of_nothing(self, name: str) -> str:
         """What a field comes to that is not given."""
-        return {"bucket": "one layer", "first_bucket": "training.bucket"}.get(name, "auto")
+        return {"attention": "that of PyTorch", "bucket": "one layer", "first_bucket": "training.bucket"}.get(
+            name, "auto"
+        )

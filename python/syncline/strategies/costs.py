@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
@@ -25,6 +25,8 @@ class Costs:
     element: int
     linear: int | None = None
     """Bytes of an element of the factors of linear layers' products, if these are in a narrower data type."""
+    framework: Mapping[str, Any] | None = None
+    """The framework whose kernels operators are, as the engine takes it; the least that they need if none."""
     cast: tuple[int, int] | None = None
     """Bytes of a weight and of its gradient, where these are not those of an element: products take a cast of their
     weights, and cast the gradients of these back."""
@@ -37,7 +39,9 @@ class Costs:
         """What an operator asks of an NPU."""
         key = (operator.kind, tuple(sorted(operator.sizes.items())))
         if key not in self._known:
-            (self._known[key],) = demands.of([operator], self.element, linear_bytes=self.linear)
+            (self._known[key],) = demands.of(
+                [operator], self.element, linear_bytes=self.linear, framework=self.framework
+            )
         return self._known[key]
 
     def once(self, what: str, layer: Layer, work: Callable[[], T], *more: object) -> T:
@@ -57,8 +61,8 @@ class Costs:
         """The kernels of an operator in a pass, with casts of its weights and of their gradients."""
         demand = self.demand(operator)
         found: Kernels = getattr(demand, name)
-        if self.cast is None or not demand.params or operator.kind not in PRODUCTS:
-            return found
+        if self.framework is not None or self.cast is None or not demand.params or operator.kind not in PRODUCTS:
+            return found  # the casts of a framework are among its kernels
         weight, gradient = self.cast
         if name == "forward":
             return (Kernel(0, demand.params * (weight + self.element)), *found)

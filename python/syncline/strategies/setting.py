@@ -33,6 +33,8 @@ class Setting:
     """Whether weights are updated, which takes time, and needs states of the optimiser."""
     has_copies: bool = False
     """Whether there are copies of the model that the mesh does not have."""
+    host_kernel_time: int = 0
+    """Picoseconds that the host of an NPU takes to launch a kernel; 0 where it launches nothing."""
     given: Widths | None = None
     """Bytes of what is kept and exchanged for a parameter, where these are not the usual ones of an element."""
 

@@ -24,7 +24,7 @@ class Stage:
         self.setting = setting
         self.role = role
         parallel = setting.parallel
-        self.nodes = Nodes(families, setting.costs, parallel.dispatch)
+        self.nodes = Nodes(families, setting.costs, setting.host_kernel_time)
         pieces = weights.placed(setting.model, parallel.pipeline, parallel.virtual)[role.stage]
         passes = LayerPasses(parallel, setting.costs, role.expert)
         self.chunks: list[list[LayerSteps]] = [[passes.steps(layer) for layer in piece] for piece in pieces]

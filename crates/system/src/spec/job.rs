@@ -9,6 +9,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use syncline_workload::Counted;
 use syncline_workload::described::layers::{LayerSpec, RecommenderSpec};
+use syncline_workload::frameworks::Framework;
 
 /// What is run.
 #[derive(Clone, Debug, Deserialize)]
@@ -172,6 +173,9 @@ pub enum WorkloadSpec {
         /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
         #[serde(default)]
         linear_bytes: Option<u32>,
+        /// The framework whose kernels they are; the least kernels that operators need if left out.
+        #[serde(default)]
+        framework: Option<Framework>,
         /// Which kernels cost time.
         kernels: Counted,
     },
@@ -184,6 +188,9 @@ pub enum WorkloadSpec {
         /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
         #[serde(default)]
         linear_bytes: Option<u32>,
+        /// The framework whose kernels they are; the least kernels that operators need if left out.
+        #[serde(default)]
+        framework: Option<Framework>,
         /// Which kernels cost time.
         kernels: Counted,
     },

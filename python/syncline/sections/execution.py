@@ -1,0 +1,49 @@
+"""How an NPU runs a model: whose kernels, with which attention, and what its host takes to launch them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from syncline.models.model import Model, with_attention
+from syncline.sections.data_types import Widths
+from syncline.sections.npu import Npu
+from syncline.sections.workloads import Fusion, Training
+
+WIDE_LOSS = 4
+"""Bytes of a logit where Megatron-LM computes the loss, whatever the types are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """How an NPU runs a model."""
+
+    kernels: Fusion | None = None
+    """Whose kernels; the least kernels that operators need if none, for compute models that know no kinds of them."""
+    fused: bool | None = None
+    """Whether attention is one kernel; as the model has it if none."""
+    host_kernel_time: int = 0
+    """Picoseconds that the host takes to launch a kernel; 0 where it launches nothing."""
+
+    @classmethod
+    def of(cls, npu: Npu, training: Training) -> Execution:
+        """That of an experiment."""
+        return cls(
+            kernels=training.kernels if npu.compute.kind == "gpu" else None,
+            fused=None if training.attention is None else training.attention != "unfused",
+            host_kernel_time=npu.host_kernel_time if training.launch == "host" else 0,
+        )
+
+    def model(self, model: Model) -> Model:
+        """A model with its attention."""
+        return model if self.fused is None else with_attention(model, fused=self.fused)
+
+    def framework(self, widths: Widths, *, casts_whole: bool) -> dict[str, Any] | None:
+        """The framework as the engine takes it (`Framework` in `crates/workload/src/frameworks.rs`); `casts_whole` where
+        an NPU casts whole weights before it uses them, so that what passes between layers is as wide as weights are.
+        """
+        if self.kernels is None:
+            return None
+        wide = max(widths.compute, widths.weights) if casts_whole else widths.compute
+        loss = WIDE_LOSS if self.kernels == "megatron" else widths.widest
+        return {"kernels": self.kernels, "wide_bytes": wide, "loss_bytes": max(loss, widths.compute)}
