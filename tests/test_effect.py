@@ -250,7 +250,6 @@ OTHER: Final[dict[str, Any]] = {
     "workload.precision.states": "bf16",
     "parallel.overlap.tensor": False,
     "parallel.overlap.pipeline": False,
-    "parallel.dispatch": "10us",
     "parallel.collectives": {"data": {"algorithm": "halving-doubling"}},
 }
 """For every field another value than its default, and than that of the experiments here."""

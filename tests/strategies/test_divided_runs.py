@@ -282,7 +282,7 @@ def total(parallel: str, more: str = "", **named: Any) -> int:
 
 def test_a_slow_host_decides_how_long_a_run_takes() -> None:
     """One NPU: the last node begins when the host has issued all kernels before it, and its own first one."""
-    variant = loaded("{micro_batch: 2, dispatch: 1ms}", topology='"Ring(1)"', batch=4)
+    variant = loaded("{micro_batch: 2}", more="npu: {host_kernel_time: 1ms}", topology='"Ring(1)"', batch=4)
     divided = training.divided(variant.experiment)
     works = [node.work for node in divided.classes[0].nodes]
     kernels = [len(divided.costs[work["cost"]]) for work in works if work["op"] == "kernels"]
@@ -294,12 +294,15 @@ def test_a_slow_host_decides_how_long_a_run_takes() -> None:
 
 def test_a_fast_host_only_delays_the_beginning() -> None:
     without, with_host = (
-        total(f"{{micro_batch: 2, dispatch: {d}}}", topology='"Ring(1)"', batch=4) for d in ("0s", "1ns")
+        total("{micro_batch: 2}", f"npu: {{host_kernel_time: {d}}}", topology='"Ring(1)"', batch=4)
+        for d in ("0s", "1ns")
     )
     assert without + 1_000 == with_host
 
 
 def test_folded_and_whole_runs_with_hosts_are_the_same() -> None:
-    parallel = "{tensor: 2, pipeline: 2, dispatch: 50us}"
-    folded, whole = (total(parallel, f"fold: '{f}'", topology='"Ring(2)_Ring(2)_Ring(2)"') for f in ("on", "off"))
+    parallel, npu = "{tensor: 2, pipeline: 2}", "npu: {host_kernel_time: 50us}"
+    folded, whole = (
+        total(parallel, f"{npu}\nfold: '{f}'", topology='"Ring(2)_Ring(2)_Ring(2)"') for f in ("on", "off")
+    )
     assert folded == whole

@@ -18,6 +18,7 @@ use syncline_workload::described::layers::{self, Counting};
 use syncline_workload::described::{Execution, Widths};
 use syncline_workload::frameworks::Framework;
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
+use syncline_workload::hosted::Hosted;
 use syncline_workload::hybrid::{Hybrid, Loop, Recommender};
 use syncline_workload::{Cost, Counted, Layer, astra_text};
 
@@ -92,6 +93,7 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
             drain,
             update,
             compute,
+            host_kernel_ps,
             background,
             stragglers,
         } => {
@@ -122,7 +124,10 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
                 background: background_runs,
                 ends_with: drain.then_some(*iterations),
             };
-            let (source, collectives) = source(model, *strategy, loops)?;
+            let (mut source, collectives) = source(model, *strategy, loops)?;
+            if *host_kernel_ps > 0 {
+                source = Box::new(Hosted::new(source, Ps(*host_kernel_ps)));
+            }
             let collectives = collectives.into_iter().map(|(kind, bytes)| (kind, Rank(0), bytes)).collect();
             let demand = Demand { collectives, iterations: *iterations };
             let compute_ps = compute_ps * slowest(stragglers)?;

@@ -290,6 +290,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": _compute(experiment, compute_share(experiment)),
+        **_host(experiment),
         "background": background,
     }
 
@@ -313,6 +314,12 @@ def _gradients(training: Training) -> dict[str, Any]:
     return found
 
 
+def _host(experiment: Experiment) -> dict[str, int]:
+    """What launches kernels."""
+    time = Execution.of(experiment.npu, experiment.training).host_kernel_time
+    return {"host_kernel_ps": time} if time else {}
+
+
 def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
     """A job among several."""
     training = experiment.training
@@ -326,6 +333,7 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         "drain": experiment.tail == "drain",
         "update": training.update,
         "compute": _compute(experiment, compute_share(experiment)),
+        **_host(experiment),
     }
     own = of_family(experiment.collective, job.collective)
     collectives = _collectives(experiment, own, kinds_of(job.workload))

@@ -39,6 +39,7 @@ from syncline.sections.workloads import (
     has_sequence,
     is_distributed,
     kinds_of,
+    models_of,
 )
 
 RECORDED: Final = frozenset(
@@ -50,7 +51,6 @@ RECORDED: Final = frozenset(
         "fold",  # whether equal NPUs are simulated once, which is exact or refused
         "npu.memory",  # what needs more than there is is refused, and nothing is slower for it
         "npu.reserved",
-        "parallel.optimiser.implementation",  # which kernels update; a fused one is priced
         "network.mode",  # how packets are moved, which is exact
         "network.watch",  # what is recorded of connections
         "network.capture",  # and of ports
@@ -115,6 +115,24 @@ def computes(e: Experiment) -> bool:
     if isinstance(e.workload, GraphWorkload):
         return e.workload.file.computes
     return isinstance(e.workload, ModelWorkload | DividedWorkload | JobsWorkload)
+
+
+def _is_calibrated(e: Experiment) -> bool:
+    """Whether kernels are those of a GPU's libraries."""
+    return computes(e) and e.npu.compute.kind == "gpu"
+
+
+def _trains_model(e: Experiment) -> bool:
+    return bool(models_of(e.workload))
+
+
+def _has_host(e: Experiment) -> bool:
+    return _trains_model(e) and e.training.launch == "host"
+
+
+def _has_attention(e: Experiment) -> bool:
+    layers = (layer for model in models_of(e.workload) for layer in model.evaluated.layers)
+    return any(operator.kind == "attention" for layer in layers for operator in layer.operators)
 
 
 def has_gradients(e: Experiment) -> bool:
@@ -285,6 +303,13 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("npu.bus", lambda e: e.endpoint.crosses_bus, "this endpoint crosses no bus",
          f"endpoint {one_of(name for name, section in ENDPOINTS.items() if section.crosses_bus)}"),
     Rule("npu.sm_read", _sms_drive, "no SM drives a collective", "endpoint baseline, or switch-offload with comm_sms"),
+    Rule("npu.power", _is_calibrated, "no kernel's time depends on it", "npu.compute.kind gpu"),
+    Rule("npu.host_kernel_time", _has_host, "no host launches anything", f"{MODEL}, with training.launch host"),
+    Rule("training.kernels", lambda e: _is_calibrated(e) and _trains_model(e), "no kernels are those of a framework",
+         f"{MODEL}, and npu.compute.kind gpu"),
+    Rule("training.launch", lambda e: _trains_model(e) and e.npu.host_kernel_time > 0, "no host launches anything",
+         f"{MODEL}, and npu.host_kernel_time"),
+    Rule("training.attention", _has_attention, "there is no attention", "a model with attention"),
     Rule("npu.compute", computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),

@@ -21,7 +21,8 @@ Memory is what CUDA reports as a device's total, in GiB as PyTorch prints it whe
 error correction and the driver keep for themselves is not in it, and it is less than `nvidia-smi` shows. It differs by
 up to 0.5 GiB between drivers. From such messages in public bug reports and logs, among them haotian-liu/LLaVA#812
 (V100 of 32 GB), levihsu/OOTDiffusion#235 (A100 of 80 GB: 79.25), vllm-project/vllm#27508 (H100: 79.11),
-ali-vilab/VACE#56 (H100 NVL: 93.00) and pytorch/ao#4002 (B200). Data sheets state 80 GB for what is nearly 80 GiB, and other sizes likewise.
+ali-vilab/VACE#56 (H100 NVL: 93.00) and pytorch/ao#4002 (B200). Data sheets state 80 GB for what is
+nearly 80 GiB, and other sizes likewise.
 
 SMs and clocks of the Blackwell GPUs are in no data sheet. The numbers of SMs, 148 and 152, are what the driver reports.
 Clocks are those at which 8,192 FP16 operations per SM and cycle, twice those of Hopper, come to the peak.

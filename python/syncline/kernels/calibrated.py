@@ -1,9 +1,9 @@
 """Which GPUs have constants of their own, which take those of another one, and how far these may be off.
 
-Of a *calibrated* GPU kernels were measured. The constants are fractions of published rates and times of single SMs, so that
-a GPU of the same make takes those of a calibrated one with its own SMs, clock, rates and limit of power: it is *scaled*,
-and what that leaves out is a range, `RANGE`. Attention of a library that was not measured takes the constants of one that is
-about as fast (`STANDS_FOR`).
+Of a *calibrated* GPU kernels were measured. The constants are fractions of published rates and times of single SMs, so
+that another GPU takes those of a calibrated one with its own SMs, clock, rates and limit of power: it is *scaled*, and
+what that leaves out is a range, `RANGE`. Attention of a library that was not measured takes the constants of one that
+is about as fast (`STANDS_FOR`).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ LIBRARIES: Final[Mapping[str, tuple[Attention, ...]]] = {
     **dict.fromkeys(("h100", "h200", "h100-pcie", "h100-nvl"), ("cudnn", "flash2", "flash3", "unfused")),
     **dict.fromkeys(("b200", "gb200"), ("cudnn", "flash2", "unfused")),
 }
-"""Implementations of attention that there are for a GPU, the one first that PyTorch's `scaled_dot_product_attention` takes
-(PyTorch 2.11 prefers cuDNN from Hopper on). FlashAttention 2 begins with the A100, FlashAttention 3 is for Hopper."""
+"""Implementations of attention that there are for a GPU, the one first that PyTorch's `scaled_dot_product_attention`
+takes (PyTorch 2.11 prefers cuDNN from Hopper on). FlashAttention 2 begins with the A100, 3 is for Hopper."""
 STANDS_FOR: Final[Mapping[Attention, Attention]] = {"flash3": "cudnn"}
-"""FlashAttention 3 in BF16 is within a few percent of cuDNN's attention forward, and about as fast backward (Shah et al.,
-"FlashAttention-3", 2024, Figs. 5 and 6)."""
+"""FlashAttention 3 in BF16 is within a few percent of cuDNN's attention forward, and about as fast backward (Shah et
+al., "FlashAttention-3", 2024, Figs. 5 and 6)."""
 
 
 def is_known(gpu: str) -> bool:

@@ -39,8 +39,8 @@ class Execution:
         return model if self.fused is None else with_attention(model, fused=self.fused)
 
     def framework(self, widths: Widths, *, casts_whole: bool) -> dict[str, Any] | None:
-        """The framework as the engine takes it (`Framework` in `crates/workload/src/frameworks.rs`); `casts_whole` where
-        an NPU casts whole weights before it uses them, so that what passes between layers is as wide as weights are.
+        """The framework as the engine takes it (`Framework` in `crates/workload/src/frameworks.rs`); `casts_whole` says
+        that an NPU casts whole weights before it uses them: what passes between layers is then as wide as weights are.
         """
         if self.kernels is None:
             return None

@@ -137,8 +137,8 @@ NARROW_GAIN: Final = 2
 RESERVED: Final = 2**30
 """Bytes of a GPU's memory for its CUDA context and for the buffers of NCCL."""
 HOST_KERNEL_TIME: Final = 10_000_000
-"""Picoseconds that a host takes to launch a kernel of eager PyTorch: assumed, as a plain launch takes about 3 us and what
-PyTorch does around it two to three times as long (measured on one virtual machine: 13 us, and 38 to 45 us a kernel)."""
+"""Picoseconds that a host takes to launch a kernel of eager PyTorch: assumed, as a plain launch takes about 3 us and
+what PyTorch does around it two to three times as long (on one virtual machine 13 us, and 38 to 45 us a kernel)."""
 PAPER_NPU: Final = "NPU of the ACE paper"
 AUTO_SHARE: Final = 2
 """A communication share that is `auto` is the memory bandwidth over this."""

@@ -103,6 +103,15 @@ class Overlap(Section):
 class Parallel(Section):
     """How a model with `workload.global_batch` is divided. Ways multiply to the NPUs of the topology."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_host(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "dispatch" in value:
+            if value["dispatch"] in (0, "0s"):  # of resolved experiments of earlier versions
+                return {name: given for name, given in value.items() if name != "dispatch"}
+            raise refused("what a host takes for a kernel is npu.host_kernel_time", "npu: {host_kernel_time: 10us}")
+        return value
+
     tensor: Ways = 1
     """Tensor parallelism: NPUs among which operators are divided (Shoeybi et al., "Megatron-LM", 2019)."""
     sequence: bool = False

@@ -282,10 +282,12 @@ class CollectiveWorkload(TypedDict, total=False):
 class Compute(TypedDict, total=False):
     """How the time of kernels is found (docs/compute.md)."""
 
-    kind: Literal["roofline", "systolic", "tiles", "table"]
-    """`roofline`: peak rate or memory bandwidth, whichever is slower; `systolic`: arrays of processing elements in
-    place of the SMs, whose time for a matrix product depends on its shape, or memory bandwidth; `tiles`:
-    matrix products in tiles and waves over the SMs, or memory bandwidth; `table`: measured times.
+    kind: Literal["gpu", "roofline", "systolic", "tiles", "table"]
+    """`gpu`: kernels of the GPU's libraries, by what they do, their shape and their size, at the clock that its
+    limit of power leaves; it is the default of GPUs of which constants are known. `roofline`: peak rate or
+    memory bandwidth, whichever is slower; `systolic`: arrays of processing elements in place of the SMs,
+    whose time for a matrix product depends on its shape, or memory bandwidth; `tiles`: matrix products in
+    tiles and waves over the SMs, or memory bandwidth; `table`: measured times.
     """
     rows: int
     """Rows of the array."""
@@ -641,7 +643,24 @@ class Npu(TypedDict, total=False):
     no machine the GPU-like NPU of the ACE paper (Table V).
     """
 
-    gpu: Literal["p100", "v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100", "h200", "b200", "gb200"] | None
+    gpu: (
+        Literal[
+            "p100",
+            "v100-16gb",
+            "v100-32gb",
+            "a100-40gb",
+            "a100-80gb",
+            "a100-pcie-40gb",
+            "a100-pcie-80gb",
+            "h100-pcie",
+            "h100-nvl",
+            "h100",
+            "h200",
+            "b200",
+            "gb200",
+        ]
+        | None
+    )
     """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given. A
     training on a topology file of GPUs needs it where the file does not say which GPUs these are.
     """
@@ -661,6 +680,16 @@ class Npu(TypedDict, total=False):
     """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
     sm_read: str
     """Bytes that one SM reads per cycle when it drives a collective."""
+    power: str | None
+    """What the GPU may draw on average, with the compute model of a GPU: its clock falls until the kernels of an
+    iteration keep it. As the GPU comes, if not given.
+    """
+    host_kernel_time: str
+    """What the host takes to launch a kernel, a collective or a message, with `training.launch: host`. It runs ahead
+    of the NPU, except that it waits for what other stages of a pipeline send; NPUs wait where it is slower
+    than they are. With the compute model of a GPU 10 us, if not given: a property of the host and of what
+    runs on it.
+    """
     compute: Compute
     """The compute model."""
 
@@ -805,10 +834,6 @@ class Parallel(TypedDict, total=False):
     """The optimiser."""
     overlap: Overlap
     """What is communicated beside compute."""
-    dispatch: str
-    """What the host of an NPU takes to issue a kernel, a collective or a message. It runs ahead of the NPU, except
-    that it waits for what other stages of a pipeline send; NPUs wait where it is slower than they are.
-    """
     collectives: Mapping[str, Mapping[str, Any]]
     """How collectives of single axes are carried out, where that is not as `collective` says: with the same keys."""
 
@@ -994,6 +1019,17 @@ class Training(TypedDict, total=False):
     update: bool
     """Whether weight updates cost compute time, and states of an optimiser memory: those of stochastic gradient
     descent with momentum, or of the optimiser in `parallel` for a model with `workload.global_batch`.
+    """
+    kernels: Literal["eager", "compile", "megatron"]
+    """Whose kernels an NPU runs, with the compute model of a GPU: those of PyTorch as it is, of `torch.compile`, or
+    of Megatron-LM. It decides what is fused, and in which types losses are computed.
+    """
+    launch: Literal["host", "graph"]
+    """Who launches kernels: the host, one by one (`npu.host_kernel_time`), or a CUDA graph."""
+    attention: Literal["flash2", "flash3", "cudnn", "unfused"] | None
+    """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go
+    through memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU,
+    for models whose attention is fused.
     """
     background_embedding: bool
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background:

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from syncline.models import demands
 from syncline.models.demands import Demand, Kernel
 from syncline.models.model import Layer, Operator
+from syncline.sections.data_types import WIDE
 
 T = TypeVar("T")
 
@@ -16,6 +17,10 @@ Kernels = tuple[Kernel, ...]
 
 PRODUCTS: Final = frozenset({"linear", "experts", "router", "convolution", "lstm", "bahdanau-attention"})
 """Kinds of operators with weights in products, which are computed in the data type of these."""
+
+
+OF_SUM: Final = 3
+"""Tensors that an addition reads and writes."""
 
 
 @dataclass
@@ -30,6 +35,8 @@ class Costs:
     cast: tuple[int, int] | None = None
     """Bytes of a weight and of its gradient, where these are not those of an element: products take a cast of their
     weights, and cast the gradients of these back."""
+    added: int = 0
+    """Bytes of a gradient that is added to that of the micro-batches before by a kernel of its own; 0 if none is."""
     rows: list[Kernels] = field(default_factory=list)
     _once: dict[tuple[object, ...], Any] = field(default_factory=dict)
     _known: dict[tuple[str, tuple[tuple[str, int], ...]], Demand] = field(default_factory=dict)
@@ -61,6 +68,8 @@ class Costs:
         """The kernels of an operator in a pass, with casts of its weights and of their gradients."""
         demand = self.demand(operator)
         found: Kernels = getattr(demand, name)
+        if name == "weight_grad" and self.added and demand.params:
+            found = (*found, demands.traffic(OF_SUM * demand.params * self.added, wide=self.added >= WIDE))
         if self.framework is not None or self.cast is None or not demand.params or operator.kind not in PRODUCTS:
             return found  # the casts of a framework are among its kernels
         weight, gradient = self.cast

@@ -92,12 +92,16 @@ class Request:
         parallel, execution = checks.settled(self.parallel, self.npus, self.sizes), self.execution
         cast = _cast(workload, parallel)
         framework = execution.framework(workload.widths, casts_whole=cast is not None)
+        micros = workload.global_batch // ((parallel.data or 1) * parallel.micro_batch)
+        # Megatron-LM's products add to gradients themselves; what ZeRO 2 divides is added once it is divided.
+        adds = execution.kernels in ("eager", "compile") and micros > 1 and parallel.zero < DIVIDING
+        added = workload.widths.gradients if adds else 0
         return Setting(
             model=self.model(parallel.micro_batch),
             parallel=parallel,
             mesh=Mesh.of(parallel, self.npus, self.sizes, self.numbers),
-            costs=Costs(workload.element, workload.linear_element, framework, cast),
-            micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
+            costs=Costs(workload.element, workload.linear_element, framework, cast, added),
+            micros=micros,
             bucket=training.bucket,
             first_bucket=training.first_bucket,
             overlap=training.overlap,
@@ -138,6 +142,8 @@ class Request:
 
 ELEMENTS: Final = (1, 2, 4, 8)
 """Bytes of elements for which the engine knows what operators ask (`crates/workload/src/described/request.rs`)."""
+DIVIDING: Final = 2
+"""The stage of ZeRO that divides gradients."""
 GATHERING: Final = 3
 """The stage of ZeRO that gathers weights, which are cast before."""
 MOST_MODELS: Final = 64

@@ -14,8 +14,8 @@ OPERATIONS_OF_MOMENT: Final = 5
 """Operations per parameter and moment: decay, add, correct, scale, apply. Memory bounds an update anyway."""
 OF_LISTS: Final[Mapping[str, int]] = {"adam": 13, "sgd": 3}
 """Elements that `foreach` moves for each parameter beside those of a fused update: every operation on a list of tensors
-reads what it works on and writes its result, which a fused update keeps in registers (PyTorch, `torch/optim/adam.py` and
-`sgd.py`, `_multi_tensor_adam`, `_multi_tensor_sgd`)."""
+reads what it works on and writes its result, which a fused update keeps in registers (PyTorch, `_multi_tensor_adam` in
+`torch/optim/adam.py` and `_multi_tensor_sgd` in `sgd.py`)."""
 
 
 def kernels(parameters: int, optimiser: Optimiser, widths: Widths) -> Kernels:

@@ -56,6 +56,9 @@ pub enum JobSpec {
         stragglers: Vec<(u32, f64)>,
         /// The NPU as compute sees it.
         compute: ComputeSpec,
+        /// What the host takes to launch a kernel or a collective; it launches nothing if zero.
+        #[serde(default)]
+        host_kernel_ps: u64,
         /// What works on embedding tables beside the training loop; nothing does if left out.
         #[serde(default)]
         background: Option<ComputeSpec>,
