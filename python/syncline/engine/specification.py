@@ -290,7 +290,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": _compute(experiment, compute_share(experiment)),
-        **_host(experiment),
+        **(_host(experiment) if isinstance(workload, ModelWorkload) else {}),
         "background": background,
     }
 
