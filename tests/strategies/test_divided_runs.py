@@ -25,13 +25,19 @@ TINY = "{layers: 4, hidden: 64, heads: 4, vocabulary: 256, positions: 32}"
 ROOFLINE = "{compute: {kind: roofline}}"
 EXPERIMENT = (
     "name: gpt\ntopology: {topology}\nworkload: {{model: gpt2, parameters: {tiny}, global_batch: {batch}}}\n"
-    "parallel: {parallel}\ncollective: {{chunks: 2, algorithm: ring}}\nnetwork: flow\nendpoint: ideal\nnpu: {npu}\n{more}\n"
+    "parallel: {parallel}\ncollective: {{chunks: 2, algorithm: ring}}\nnetwork: flow\nendpoint: ideal\n"
+    "npu: {npu}\n{more}\n"
 )
 
 
 def text(parallel: str, topology: str = "dgx-a100", batch: int = 16, more: str = "", npu: str = ROOFLINE) -> str:
     """An experiment with a small GPT."""
     return EXPERIMENT.format(parallel=parallel, topology=topology, batch=batch, tiny=TINY, more=more, npu=npu)
+
+
+def hosted(time: str) -> str:
+    """An NPU whose host takes so long for a kernel."""
+    return f"{{compute: {{kind: roofline}}, host_kernel_time: {time}}}"
 
 
 def loaded(*args: Any, **named: Any) -> Variant:
@@ -283,9 +289,7 @@ def total(parallel: str, more: str = "", **named: Any) -> int:
 
 def test_a_slow_host_decides_how_long_a_run_takes() -> None:
     """One NPU: the last node begins when the host has issued all kernels before it, and its own first one."""
-    variant = loaded(
-        "{micro_batch: 2}", npu="{compute: {kind: roofline}, host_kernel_time: 1ms}", topology='"Ring(1)"', batch=4
-    )
+    variant = loaded("{micro_batch: 2}", npu=hosted("1ms"), topology='"Ring(1)"', batch=4)
     divided = training.divided(variant.experiment)
     works = [node.work for node in divided.classes[0].nodes]
     kernels = [len(divided.costs[work["cost"]]) for work in works if work["op"] == "kernels"]
@@ -299,7 +303,7 @@ def test_a_fast_host_only_delays_the_beginning() -> None:
     without, with_host = (
         total(
             "{micro_batch: 2}",
-            npu=f"{{compute: {{kind: roofline}}, host_kernel_time: {d}}}",
+            npu=hosted(d),
             topology='"Ring(1)"',
             batch=4,
         )
@@ -309,7 +313,7 @@ def test_a_fast_host_only_delays_the_beginning() -> None:
 
 
 def test_folded_and_whole_runs_with_hosts_are_the_same() -> None:
-    parallel, npu = "{tensor: 2, pipeline: 2}", "{compute: {kind: roofline}, host_kernel_time: 50us}"
+    parallel, npu = "{tensor: 2, pipeline: 2}", hosted("50us")
     folded, whole = (
         total(parallel, f"fold: '{f}'", npu=npu, topology='"Ring(2)_Ring(2)_Ring(2)"') for f in ("on", "off")
     )
