@@ -60,6 +60,7 @@ RECORDED: Final = frozenset(
 LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
+        *(f"npu.{name}" for name in ("power", "host_kernel_time")),
         *(f"network.{name}" for name in ("deadlock_rule", "posting")),
         *(f"collective.{name}" for name in ("algorithm", "slices", "slice", "lanes", "scheduling", "priority")),
         *(f"collective.{name}" for name in ("inflight", "inflight_per_dimension")),

@@ -34,6 +34,13 @@ class Execution:
             host_kernel_time=npu.host_kernel_time if training.launch == "host" else 0,
         )
 
+    @property
+    def optimiser(self) -> Literal["fused", "foreach"]:
+        """The implementation of an optimiser where none is stated: Megatron-LM takes Apex's fused one, and
+        `torch.optim` lists of tensors.
+        """
+        return "foreach" if self.kernels in ("eager", "compile") else "fused"
+
     def model(self, model: Model) -> Model:
         """A model with its attention."""
         return model if self.fused is None else with_attention(model, fused=self.fused)

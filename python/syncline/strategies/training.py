@@ -90,6 +90,9 @@ class Request:
         """The training, whose ways are right."""
         workload, training = self.workload, self.training
         parallel, execution = checks.settled(self.parallel, self.npus, self.sizes), self.execution
+        if parallel.optimiser.implementation is None:
+            optimiser = parallel.optimiser.model_copy(update={"implementation": execution.optimiser})
+            parallel = parallel.model_copy(update={"optimiser": optimiser})
         cast = _cast(workload, parallel)
         framework = execution.framework(workload.widths, casts_whole=cast is not None)
         micros = workload.global_batch // ((parallel.data or 1) * parallel.micro_batch)
