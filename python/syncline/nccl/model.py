@@ -44,7 +44,7 @@ from functools import lru_cache
 from typing import Final
 
 from syncline.base.errors import command_line, one_of
-from syncline.nccl import mesh_exchange, networks, tuning, wire
+from syncline.nccl import chunks, mesh_exchange, networks, tuning, wire
 from syncline.nccl.constants import (
     LIMITS,
     ONE_PASS,
@@ -263,7 +263,8 @@ def algorithms(platform: Platform, kind: str, algorithm: str = "auto") -> tuple[
     if several and wire.TREE in usable:
         known.append(wire.TREE)
     # NCCL leaves NVLS out for two GPUs.
-    if platform.nvls and platform.gpus_per_node > 2 and (not several or wire.NVLS_TREE in usable):
+    nvls = platform.nvls and platform.nccl >= tuning.NVLS_SINCE
+    if nvls and platform.gpus_per_node > 2 and (not several or wire.NVLS_TREE in usable):
         known.append(wire.NVLS_TREE if several else wire.NVLS)
     if algorithm == "auto":
         return tuple(known)
@@ -292,6 +293,8 @@ def _candidates(platform: Platform, constants: Constants, kind: str, algorithm: 
         protocols: tuple[str, ...] = PROTOCOLS if name in (wire.RING, wire.TREE) else ("Simple",)
         if platform.nodes > 1:
             protocols = tuple(p for p in protocols if p in networks.of(platform).protocols)
+        if platform.nccl < tuning.LL128_SINCE:
+            protocols = tuple(p for p in protocols if p != "LL128")
         expected = None
         if platform.nodes > 1 and name != wire.DIRECT:
             expected = min(_estimate(task, protocol) for protocol in protocols)
@@ -337,8 +340,10 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     launch = constants.launch
     direct = task.algorithm == wire.DIRECT
     steps = tuning.NVLINK_STEPS[wire.RING if direct else task.algorithm]
-    if task.algorithm in (wire.NVLS, wire.NVLS_TREE):
+    if task.algorithm == wire.NVLS:
         latency = constants.nvls_latency
+    elif task.algorithm == wire.NVLS_TREE:
+        latency = steps[protocol]
     else:
         latency = on_wire.steps_intra * steps[protocol]
         if protocol == "LL":
@@ -351,26 +356,25 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     latency = max(latency, between) if direct else latency + between
     nvlink = platform.nvlink_rate * _efficiency(constants, task, protocol)
     wire_time = on_wire.seconds(nvlink, _network(platform, constants, protocol))
-    filled = _fill(task, constants, wire_time)
     if task.algorithm == wire.TREE:
-        published = wire_time / tuning.tree_factor(protocol, task.size)
-        filled = max(0.0, filled - (published - wire_time))
-        wire_time = published
+        wire_time /= tuning.tree_factor(protocol, task.size)
     elif task.algorithm == wire.NVLS_TREE:
         wire_time = max(wire_time, task.size / tuning.nvls_tree_rate(platform))
-    latency += filled
+        latency += _fill(task, nvlink, _network(platform, constants, protocol), wire_time)
     total = launch + latency + wire_time
     estimate = total if expected is None else expected
     return Candidate(task.algorithm, protocol, launch, latency, wire_time, total, estimate)
 
 
-def _fill(task: _Task, constants: Constants, wire_time: float) -> float:
-    """Seconds until the pipeline of a tree between nodes is full, and has run dry again: 2 (L W)^(1/2)."""
-    if task.platform.nodes == 1 or task.algorithm not in (wire.TREE, wire.NVLS_TREE):
+def _fill(task: _Task, nvlink: float, network: float, wire_time: float) -> float:
+    """Seconds until the pipeline of an NVLS tree is full (`chunks.py`)."""
+    if task.size == 0:
         return 0.0
-    step = tuning.NETWORK_STEPS[wire.TREE]["LL"] * constants.network_latency_scale + constants.network_delay
-    in_chunks = wire_time * min(1.0, FULL_CHUNKS / max(task.size, 1))
-    return 2 * math.sqrt(_wire(task).steps_inter * step * in_chunks)
+    on_wire = _wire(task)
+    within = float(on_wire.nvlink_bytes) / nvlink
+    between = task.size / network
+    part = chunks.loop(task.platform, task.size) / task.size
+    return max(0.0, part * (2 * within + on_wire.steps_inter * between - wire_time))
 
 
 def _network(platform: Platform, constants: Constants, protocol: str) -> float:

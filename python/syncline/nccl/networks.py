@@ -43,6 +43,11 @@ class Network:
     algorithms: tuple[str, ...] = ALL
     """What NCCL may use between servers."""
     protocols: tuple[str, ...] = PROTOCOLS
+    reported: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that its plugin tells NCCL a message takes, by machine, for which NCCL allows when it chooses among
+    algorithms; NCCL's own transports (InfiniBand, RoCE, sockets) tell it none."""
+    nvls_chunk: int | None = None
+    """The largest chunk of NVLS trees that its plugin sets, if it does."""
 
     @property
     def is_fitted(self) -> bool:
@@ -66,6 +71,16 @@ VERBS_TABLES: Final = (
     *("a100-32-deepops", "a100-16-oci"),
 )
 
+EFA_LATENCIES: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("dgx1p", "dgx1v", "dgx2"), 150 * US),
+        **dict.fromkeys(("dgx-a100", "dgx-h100"), 75 * US),
+        **dict.fromkeys(("dgx-h200", "dgx-b200", "gb200-nvl72"), 35 * US),
+    }
+)
+"""What the plugin for EFA (aws-ofi-nccl, `src/platform-aws.cpp`) tells NCCL on P3dn, on P4d and P5, and on P5en, P6 and
+later. From P5 on it also sets the largest chunk of NVLS trees to 512 KiB (NCCL_NVLSTREE_MAX_CHUNKSIZE)."""
+
 
 def _like_verbs(**changed: float) -> Mapping[str, float]:
     return MappingProxyType({**VERBS, **changed})
@@ -81,6 +96,8 @@ NETWORKS: Final = MappingProxyType(
                 "efa",
                 _like_verbs(network_delay=19.61 * US, efficiency_single=0.5695),
                 ("h100-16-efa", "v100-16-p3dn-ring"),
+                reported=EFA_LATENCIES,
+                nvls_chunk=512 * 2**10,
             ),
             Network(
                 "gpudirect-tcpx",
@@ -121,6 +138,11 @@ NETWORKS: Final = MappingProxyType(
 def of(platform: Platform) -> Network:
     """The network between the servers of a platform."""
     return NETWORKS[platform.network]
+
+
+def reported_latency(platform: Platform) -> float:
+    """Seconds that NCCL is told a message between servers takes."""
+    return of(platform).reported.get(platform.cluster.machine.name, 0.0)
 
 
 def applied(software: Software, platform: Platform) -> Software:

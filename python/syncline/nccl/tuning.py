@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from syncline.nccl import wire
+from syncline.nccl import networks, wire
 from syncline.nccl.platform import Platform
 
 GB: Final = 1e9
@@ -56,8 +56,6 @@ NETWORK_STEPS: Final = MappingProxyType(
 """Seconds of a step between nodes, without that of the NIC itself."""
 COUNTED_PCIE: Final = 0.75
 """What NCCL counts on of the signalling of a PCIe link: 12 GB/s for the third generation with 16 lanes."""
-NIC_LATENCY: Final = 1.0 * US
-"""What a NIC adds to a step, twice with Simple, which flushes what has arrived: a round figure for InfiniBand."""
 PROXY: Final = MappingProxyType({"LL": 1.0 * US, "LL128": 1.0 * US, "Simple": 3.0 * US})
 """Seconds that the CPU takes per step of a ring that leaves the node; no step is shorter."""
 POSTING: Final = PROXY["LL"]
@@ -76,6 +74,16 @@ LL_RATES: Final = (39.0 * GB, 39.0 * GB, 20.4 * GB)
 TREE_SHARE: Final = 0.92
 LL_TREE_SHARE: Final = 1 / 3.8
 LL128_SHARE: Final = 0.92
+
+LL128_SINCE: Final = (2, 5)
+NVLS_SINCE: Final = (2, 18)
+"""The releases that brought them: LL128, and NVLS with trees over several nodes."""
+MEASURED_NVLS_TREES: Final = (2, 28)
+"""The release from which on NCCL knows what channels of NVLS trees carry."""
+LATER_NVLS_TREE_STEP: Final = 20.9 * US
+"""What it counts for a step of an NVLS tree between nodes since then (2.28.9)."""
+NVLS_TREE_SHARE: Final = 5 / 6
+"""The share of the NICs' rate that it expected before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +129,8 @@ def estimate(platform: Platform, kind: str, algorithm: str, protocol: str, size:
     """Seconds that NCCL expects of a collective of `size` bytes between nodes."""
     passes = 2 if kind == "all-reduce" else 1
     latency = BASES[algorithm][protocol]
-    between = NETWORK_STEPS[algorithm][protocol] + NIC_LATENCY * (2 if protocol == "Simple" else 1)
+    flushed = 2 if protocol == "Simple" else 1
+    between = NETWORK_STEPS[algorithm][protocol] + networks.reported_latency(platform) * flushed
     within = NVLINK_STEPS[algorithm][protocol]
     if algorithm == wire.RING:
         crossings = passes * (platform.nodes - 1)
@@ -132,17 +141,32 @@ def estimate(platform: Platform, kind: str, algorithm: str, protocol: str, size:
         return latency + size * on_bus / _ring_rate(platform, protocol)
     depth = math.log2(platform.nodes)
     if algorithm == wire.NVLS_TREE:
-        return latency + within + 2 * depth * between + size / nvls_tree_rate(platform)
+        if platform.nccl >= MEASURED_NVLS_TREES:
+            between += LATER_NVLS_TREE_STEP - NETWORK_STEPS[wire.NVLS_TREE]["Simple"]
+            rate = nvls_tree_rate(platform)
+        else:
+            rate = _nvls_tree_share(platform)
+        return latency + within + 2 * depth * between + size / rate
     latency += 2 * ((platform.gpus_per_node - 1) * within + depth * between)
     return latency + 2 * size / (_tree_rate(platform, protocol) * tree_factor(protocol, size))
 
 
 def nvls_tree_rate(platform: Platform) -> float:
-    """Bytes of the vector per second that an NVLS tree carries at most: a channel for each GPU of a node."""
+    """Bytes of the vector per second that an NVLS tree carries at most: a channel for each GPU of a node; and until NCCL
+    2.27 no more than that expected.
+    """
     rates = GENERATIONS[platform.generation].nvls_tree[_column(platform)]
     doubled = 2 if platform.nodes == 2 else 1
     channel = min(rates, doubled * _network(platform) / platform.gpus_per_node)
-    return platform.gpus_per_node * channel / float(wire.bus_factor("all-reduce", platform.gpus))
+    found = platform.gpus_per_node * channel / float(wire.bus_factor("all-reduce", platform.gpus))
+    return found if platform.nccl >= MEASURED_NVLS_TREES else min(found, _nvls_tree_share(platform))
+
+
+def _nvls_tree_share(platform: Platform) -> float:
+    """What NCCL 2.19 to 2.27 expects of an NVLS tree: 5/6 of what the NICs send, half of it with more than two nodes."""
+    within = platform.nvlink_rate * platform.gpus_per_node
+    between = _network(platform) / (1 if platform.nodes == 2 else 2)
+    return NVLS_TREE_SHARE * min(within, between)
 
 
 def tree_factor(protocol: str, size: int) -> float:
