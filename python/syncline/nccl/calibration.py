@@ -20,7 +20,7 @@ from syncline.nccl import networks, wire
 from syncline.nccl.constants import LIMITS, NAMES, NO_DELAY, START, WIDTH, Constants
 from syncline.nccl.measurements import Table
 from syncline.nccl.model import algorithms, time
-from syncline.nccl.platform import Platform, gpu_of, nccl_of
+from syncline.nccl.platform import Platform, ctas_of, gpu_of, nccl_of
 from syncline.nccl.solver import minimise, soften
 
 if TYPE_CHECKING:
@@ -152,7 +152,8 @@ def run_of(table: Table, platform: Platform, given: Given | None = None) -> Run:
             fitting = platform.with_gpus(local)
     if not table.nvls:
         fitting = _without_nvls(fitting)
-    fitting = replace(fitting, nccl=nccl_of(table.about.get("nccl", "")))
+    settings = table.about.get("nccl", "")
+    fitting = replace(fitting, nccl=nccl_of(settings), ctas=ctas_of(settings))
     chosen = kind or table.kind or "all-reduce"
     if kind is None and table.kind is None and table.bus_factor is not None and table.bus_factor < 1.005:
         factor = f"busbw is {table.bus_factor:.3g} times algbw, which is not so for all-reduce"

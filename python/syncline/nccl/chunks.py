@@ -51,4 +51,4 @@ def loop(platform: Platform, size: int) -> int:
 
 
 def _at_once(platform: Platform) -> int:
-    return CHANNELS[platform.generation] * min(platform.gpus_per_node, MOST_HEADS)
+    return max(CHANNELS[platform.generation], platform.ctas) * min(platform.gpus_per_node, MOST_HEADS)
