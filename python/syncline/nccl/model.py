@@ -357,6 +357,8 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     nvlink = platform.nvlink_rate * _efficiency(constants, task, protocol)
     wire_time = on_wire.seconds(nvlink, _network(platform, constants, protocol))
     if task.algorithm == wire.TREE:
+        if platform.nodes > 2:
+            wire_time = max(wire_time, 2 * task.size / tuning.tree_rate(platform, protocol))
         wire_time /= tuning.tree_factor(protocol, task.size)
     elif task.algorithm == wire.NVLS_TREE:
         wire_time = max(wire_time, task.size / tuning.nvls_tree_rate(platform))

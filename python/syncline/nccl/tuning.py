@@ -78,6 +78,9 @@ LL128_SHARE: Final = 0.92
 LL128_SINCE: Final = (2, 5)
 NVLS_SINCE: Final = (2, 18)
 """The releases that brought them: LL128, and NVLS with trees over several nodes."""
+EARLY: Final = (2, 7)
+EARLY_TREES: Final = MappingProxyType({"LL128": 105.0 * GB, "Simple": 80.0 * GB})
+"""Up to NCCL 2.7: what a tree over more than two nodes carries up and down at most; the first on A100."""
 MEASURED_NVLS_TREES: Final = (2, 28)
 """The release from which on NCCL knows what channels of NVLS trees carry."""
 LATER_NVLS_TREE_STEP: Final = 20.9 * US
@@ -148,7 +151,7 @@ def estimate(platform: Platform, kind: str, algorithm: str, protocol: str, size:
             rate = _nvls_tree_share(platform)
         return latency + within + 2 * depth * between + size / rate
     latency += 2 * ((platform.gpus_per_node - 1) * within + depth * between)
-    return latency + 2 * size / (_tree_rate(platform, protocol) * tree_factor(protocol, size))
+    return latency + 2 * size / (tree_rate(platform, protocol) * tree_factor(protocol, size))
 
 
 def nvls_tree_rate(platform: Platform) -> float:
@@ -189,7 +192,7 @@ def _ring_rate(platform: Platform, protocol: str) -> float:
     return _network(platform)
 
 
-def _tree_rate(platform: Platform, protocol: str) -> float:
+def tree_rate(platform: Platform, protocol: str) -> float:
     """Bytes per second up and down. With two nodes every channel goes once through a NIC, and there are as many as
     the NVLinks feed; with more, as many as there are NICs.
     """
@@ -199,6 +202,8 @@ def _tree_rate(platform: Platform, protocol: str) -> float:
     fed = int(nvlinks * platform.nic_groups / _network(platform)) if platform.nodes == 2 else 0
     channels = max(platform.nic_groups, fed)
     rate = min(TREE_SHARE * doubled * _network(platform), channels * generation.tree[column])
+    if platform.nodes > 2 and platform.nccl <= EARLY:
+        rate = min(rate, EARLY_TREES["LL128" if protocol == "LL128" and platform.generation == "ampere" else "Simple"])
     if protocol == "LL":
         return min(LL_TREE_SHARE * rate, LL_RATES[column])
     if protocol == "LL128":
