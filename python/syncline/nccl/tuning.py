@@ -71,6 +71,18 @@ TREE_FACTORS: Final = MappingProxyType(
 """The share of its bandwidth that a tree reaches with 64 bytes, 128 bytes and so on, up to 256 MiB."""
 LL_RATES: Final = (39.0 * GB, 39.0 * GB, 20.4 * GB)
 """What LL carries on one, two, and more nodes at most: its flags go through the memory of the host."""
+LL_RATES_WITHIN: Final = MappingProxyType(
+    {"pascal": 39 * GB, "volta": 39 * GB, "ampere": 87.7 * GB, "hopper": 141 * GB, "blackwell": 282 * GB}
+)
+"""The same within one node, where it does not."""
+NVLS_RATES: Final = MappingProxyType(
+    {
+        "hopper": tuple(rate * GB for rate in (60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3)),
+        "blackwell": tuple(rate * GB for rate in (90, 80, 70, 60, 50, 40, 30, 24, 20, 19, 18)),
+    }
+)
+"""What a channel of NVLS may carry, of which NCCL takes the most that the NVLinks of all GPUs feed
+(`src/graph/search.cc`)."""
 TREE_SHARE: Final = 0.92
 LL_TREE_SHARE: Final = 1 / 3.8
 LL128_SHARE: Final = 0.92
@@ -81,6 +93,8 @@ NVLS_SINCE: Final = (2, 18)
 EARLY: Final = (2, 7)
 EARLY_TREES: Final = MappingProxyType({"LL128": 105.0 * GB, "Simple": 80.0 * GB})
 """Up to NCCL 2.7: what a tree over more than two nodes carries up and down at most; the first on A100."""
+MOST_NVLS_GPUS: Final = 32
+"""GPUs that all-gathers and reduce-scatters use NVLS for at most (`NCCL_MAX_NVLS_ARITY`)."""
 MEASURED_NVLS_TREES: Final = (2, 28)
 """The release from which on NCCL knows what channels of NVLS trees carry."""
 LATER_NVLS_TREE_STEP: Final = 20.9 * US
@@ -129,7 +143,9 @@ GENERATIONS: Final = MappingProxyType(
 
 
 def estimate(platform: Platform, kind: str, algorithm: str, protocol: str, size: int) -> float:
-    """Seconds that NCCL expects of a collective of `size` bytes between nodes."""
+    """Seconds that NCCL expects of a collective of `size` bytes: between nodes, or an all-gather or reduce-scatter."""
+    if platform.nodes == 1:
+        return _estimate_within(platform, algorithm, protocol, size)
     passes = 2 if kind == "all-reduce" else 1
     latency = BASES[algorithm][protocol]
     flushed = 2 if protocol == "Simple" else 1
@@ -152,6 +168,18 @@ def estimate(platform: Platform, kind: str, algorithm: str, protocol: str, size:
         return latency + within + 2 * depth * between + size / rate
     latency += 2 * ((platform.gpus_per_node - 1) * within + depth * between)
     return latency + 2 * size / (tree_rate(platform, protocol) * tree_factor(protocol, size))
+
+
+def _estimate_within(platform: Platform, algorithm: str, protocol: str, size: int) -> float:
+    """The same of an all-gather or reduce-scatter in one node."""
+    bus = platform.nvlink_rate * GENERATIONS[platform.generation].nvlink / platform.nvlink_link_rate
+    if algorithm == wire.NVLS:
+        each = bus / platform.gpus
+        heads = max((step for step in NVLS_RATES[platform.generation] if step <= each), default=each)
+        return NVLINK_STEPS[wire.NVLS]["Simple"] + size / (platform.gpus * heads)
+    rate = {"LL": min(bus / 2, LL_RATES_WITHIN[platform.generation]), "LL128": LL128_SHARE * bus, "Simple": bus}
+    latency = BASES[wire.RING][protocol] + (platform.gpus - 1) * NVLINK_STEPS[wire.RING][protocol]
+    return latency + size * float(wire.bus_factor("all-gather", platform.gpus)) / rate[protocol]
 
 
 def nvls_tree_rate(platform: Platform) -> float:
