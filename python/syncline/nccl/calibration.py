@@ -337,7 +337,8 @@ def _matters(name: str, runs: Sequence[Run]) -> bool:
     if name == "efficiency_spread":
         return any(run.platform.nodes > 2 for run in runs)
     if name in ("nvls_latency", "efficiency_nvls"):
-        nvls = {wire.NVLS, wire.NVLS_TREE}
+        nvls = {wire.NVLS} if name == "nvls_latency" else {wire.NVLS, wire.NVLS_TREE}
+        runs = [run for run in runs if name != "nvls_latency" or run.kind == "all-reduce"]
         return any(nvls & set(algorithms(run.platform, run.kind, run.algorithm)) for run in runs)
     return True
 
