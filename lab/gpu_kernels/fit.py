@@ -88,7 +88,9 @@ def fitted(
         return [
             soften(math.log(us / row.time_us), SOFT)
             for name in libraries
-            for us, row in zip(rows.times_us(asked[name], compute(constants, name, bandwidth)), by_library[name], strict=True)
+            for us, row in zip(
+                rows.times_us(asked[name], compute(constants, name, bandwidth)), by_library[name], strict=True
+            )
         ]
 
     return with_(minimise(residuals, [math.log(parameter.read(start)) for parameter in parameters]))

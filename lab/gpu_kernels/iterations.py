@@ -46,7 +46,9 @@ class Iteration:
             **self.framework,
         }
         request = {
-            "operators": [{"kind": o["kind"], "sizes": {k: v for k, v in o.items() if k != "kind"}} for o in self.operators],
+            "operators": [
+                {"kind": o["kind"], "sizes": {k: v for k, v in o.items() if k != "kind"}} for o in self.operators
+            ],
             "element_bytes": self.element_bytes,
             "framework": framework,
         }
@@ -86,17 +88,30 @@ def transformer(
         mlp = [linear(hidden, forward)] * 2 + [{"kind": "swiglu", "rows": rows, "features": forward}]
     else:
         mlp = [linear(hidden, forward), {"kind": "gelu", "rows": rows, "features": forward}]
-    layer = [norm, *projections, *rotary, attention, linear(hidden, hidden), add, norm, *mlp, linear(forward, hidden), add]
-    ends = [norm, linear(hidden, vocabulary, 0), {"kind": "softmax-cross-entropy", "rows": rows, "vocabulary": vocabulary}]
+    layer = [
+        norm,
+        *projections,
+        *rotary,
+        attention,
+        linear(hidden, hidden),
+        add,
+        norm,
+        *mlp,
+        linear(forward, hidden),
+        add,
+    ]
+    ends = [
+        norm,
+        linear(hidden, vocabulary, 0),
+        {"kind": "softmax-cross-entropy", "rows": rows, "vocabulary": vocabulary},
+    ]
     return [{"kind": "embedding", "rows": rows, "vocabulary": vocabulary, "features": hidden}, *layer * layers, *ends]
 
 
 def network(name: str, samples: int) -> list[dict[str, Any]]:
     """The operators of a packaged network."""
     model = evaluate(file.load(name), samples)
-    return [
-        {"kind": operator.kind, **dict(operator.sizes)} for layer in model.layers for operator in layer.operators
-    ]
+    return [{"kind": operator.kind, **dict(operator.sizes)} for layer in model.layers for operator in layer.operators]
 
 
 def measured() -> list[Iteration]:
@@ -132,7 +147,9 @@ def measured() -> list[Iteration]:
             optimiser="momentum",
             weight_bytes=4,
         ),
-        Iteration("resnet50 b256 NCHW BF16", network("resnet50", 256), 113.0, None, framework=image | {"layout": "nchw"}),
+        Iteration(
+            "resnet50 b256 NCHW BF16", network("resnet50", 256), 113.0, None, framework=image | {"layout": "nchw"}
+        ),
     ]
 
 

@@ -23,6 +23,7 @@ from syncline.base.document import Mapping, Node, Origin
 from syncline.base.errors import Problem, one_of
 from syncline.experiment import programs
 from syncline.fabric.topologies import Wired
+from syncline.models.model import has_kind
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.experiment import Experiment
 from syncline.sections.npu import Npu
@@ -132,8 +133,11 @@ def _has_host(e: Experiment) -> bool:
 
 
 def _has_attention(e: Experiment) -> bool:
-    layers = (layer for model in models_of(e.workload) for layer in model.evaluated.layers)
-    return any(operator.kind == "attention" for layer in layers for operator in layer.operators)
+    return any(has_kind(model.evaluated, "attention") for model in models_of(e.workload))
+
+
+def _has_images(e: Experiment) -> bool:
+    return _is_calibrated(e) and any(has_kind(model.evaluated, "convolution") for model in models_of(e.workload))
 
 
 def has_gradients(e: Experiment) -> bool:
@@ -311,6 +315,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("training.launch", lambda e: _trains_model(e) and e.npu.host_kernel_time > 0, "no host launches anything",
          f"{MODEL}, and npu.host_kernel_time"),
     Rule("training.attention", _has_attention, "there is no attention", "a model with attention"),
+    Rule("workload.layout", _has_images, "no kernel works on images",
+         "a model with convolutions, and npu.compute.kind gpu"),
     Rule("npu.compute", computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),

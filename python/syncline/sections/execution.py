@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from syncline.models.model import Model, with_attention
+from syncline.models.model import Layout, Model, has_kind, with_attention
 from syncline.sections.data_types import Widths
 from syncline.sections.npu import Npu
 from syncline.sections.workloads import Fusion, Training
@@ -45,7 +45,7 @@ class Execution:
         """A model with its attention."""
         return model if self.fused is None else with_attention(model, fused=self.fused)
 
-    def framework(self, widths: Widths, *, casts_whole: bool) -> dict[str, Any] | None:
+    def framework(self, widths: Widths, model: Model, layout: Layout, *, casts_whole: bool) -> dict[str, Any] | None:
         """The framework as the engine takes it (`Framework` in `crates/workload/src/frameworks.rs`); `casts_whole` says
         that an NPU casts whole weights before it uses them: what passes between layers is then as wide as weights are.
         """
@@ -53,4 +53,8 @@ class Execution:
             return None
         wide = max(widths.compute, widths.weights) if casts_whole else widths.compute
         loss = WIDE_LOSS if self.kernels == "megatron" else widths.widest
-        return {"kernels": self.kernels, "wide_bytes": wide, "loss_bytes": max(loss, widths.compute)}
+        found = {"kernels": self.kernels, "wide_bytes": wide, "loss_bytes": max(loss, widths.compute)}
+        if has_kind(model, "convolution"):
+            # What convolutions return is what is added, in their type: nothing makes it wider.
+            found |= {"residual_bytes": widths.compute, "layout": layout}
+        return found
