@@ -130,9 +130,14 @@ def _has_host(e: Experiment) -> bool:
     return _trains_model(e) and e.training.launch == "host"
 
 
-def _has_attention(e: Experiment) -> bool:
-    layers = (layer for model in models_of(e.workload) for layer in model.evaluated.layers)
-    return any(operator.kind == "attention" for layer in layers for operator in layer.operators)
+def _has_operator(kind: str) -> Callable[[Experiment], bool]:
+    """Whether a model that is trained has operators of a kind."""
+
+    def has(e: Experiment) -> bool:
+        layers = (layer for model in models_of(e.workload) for layer in model.evaluated.layers)
+        return any(operator.kind == kind for layer in layers for operator in layer.operators)
+
+    return has
 
 
 def has_gradients(e: Experiment) -> bool:
@@ -309,7 +314,8 @@ RULES: Final[tuple[Rule, ...]] = (
          f"{MODEL}, and npu.compute.kind gpu"),
     Rule("training.launch", lambda e: _trains_model(e) and e.npu.host_kernel_time > 0, "no host launches anything",
          f"{MODEL}, and npu.host_kernel_time"),
-    Rule("training.attention", _has_attention, "there is no attention", "a model with attention"),
+    Rule("training.attention", _has_operator("attention"), "there is no attention", "a model with attention"),
+    Rule("training.loss", _has_operator("softmax-cross-entropy"), "there is no cross-entropy", "a model with one"),
     Rule("npu.compute", computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),
