@@ -51,7 +51,7 @@ class Execution:
             kernels=training.kernels if npu.compute.kind == "gpu" else None,
             fused=None if training.attention is None else training.attention != "unfused",
             host_kernel_time=npu.host_kernel_time if training.launch == "host" else 0,
-            fused_loss=training.loss == "fused",
+            fused_loss=npu.compute.kind == "gpu" and training.loss == "fused",
             workspace=workspace(npu, training),
         )
 
