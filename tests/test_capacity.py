@@ -78,7 +78,8 @@ class TestForms:
         assert (field, given) == ("workload.model", "llama3-8b")
         assert re.fullmatch(
             r"an NPU needs 135\.\d\d GB: weights 16\.06 GB, gradients 16\.06 GB, optimiser 96\.36 GB, "
-            r"activations \d\.\d\d GB; it has 83\.91 GB: 84\.99 GB \(npu\.memory\) less 1\.07 GB \(npu\.reserved\)",
+            r"activations \d\.\d\d GB, libraries 0\.02 GB; "
+            r"it has 83\.91 GB: 84\.99 GB \(npu\.memory\) less 1\.07 GB \(npu\.reserved\)",
             message,
         )
         assert accepted.startswith("parallel: {zero: 1}, which needs 51.")

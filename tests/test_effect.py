@@ -158,6 +158,7 @@ OTHER: Final[dict[str, Any]] = {
     "training.kernels": "megatron",
     "training.launch": "graph",
     "training.attention": "unfused",
+    "training.loss": "fused",
     "training.strategy": "hybrid",
     "training.iterations": 3,
     "training.overlap": False,

@@ -414,6 +414,7 @@ class Straggler(Section):
 
 
 Fusion = Literal["eager", "compile", "megatron"]
+Loss = Literal["eager", "fused"]
 
 
 class Training(Section):
@@ -454,6 +455,10 @@ class Training(Section):
     """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go through
     memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU, for models whose
     attention is fused."""
+    loss: Loss = "eager"
+    """How cross-entropy is computed: by a softmax and the loss of its result, with logits that are cast to FP32 if
+    anything of the training is in FP32 (`eager`), or by one kernel that takes logits as they are and keeps nothing else
+    (`fused`, as of FlashAttention). Logits are often what a training of language models needs most memory for."""
     background_embedding: bool = False
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background: beside
     the training loop, on resources that are taken from compute."""

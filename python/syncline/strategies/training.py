@@ -27,7 +27,7 @@ from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
-from syncline.strategies.setting import Setting
+from syncline.strategies.setting import GATHERING, Setting
 
 if TYPE_CHECKING:
     from syncline.sections.experiment import Experiment
@@ -112,6 +112,9 @@ class Request:
             costs_update=training.update,
             host_kernel_time=execution.host_kernel_time,
             given=workload.widths,
+            kernels=execution.kernels or "eager",
+            fused_loss=execution.fused_loss,
+            workspace=execution.workspace,
         )
 
     def violations(self) -> Iterator[Violation]:
@@ -148,8 +151,6 @@ ELEMENTS: Final = (1, 2, 4, 8)
 """Bytes of elements for which the engine knows what operators ask (`crates/workload/src/described/request.rs`)."""
 DIVIDING: Final = 2
 """The stage of ZeRO that divides gradients."""
-GATHERING: Final = 3
-"""The stage of ZeRO that gathers weights, which are cast before."""
 MOST_MODELS: Final = 64
 _models: Final[dict[tuple[object, ...], Model]] = {}
 """Models that have been evaluated, since a search asks for the same ones again and again."""
