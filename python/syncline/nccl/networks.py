@@ -62,7 +62,7 @@ VERBS: Final = MappingProxyType(
         "network_delay": constants.NO_DELAY,
         "efficiency_network": 0.985,
         "efficiency_single": 0.9,
-        "efficiency_spread": 0.9451,
+        "efficiency_spread": 0.947,
     }
 )
 """InfiniBand and RoCE, which carry the same verbs. Steps take what NCCL publishes, without any fit; the share of the
@@ -95,19 +95,19 @@ NETWORKS: Final = MappingProxyType(
             Network("roce", VERBS, VERBS_TABLES),
             Network(
                 "efa",
-                _like_verbs(network_delay=21.5 * US, efficiency_single=0.5975),
+                _like_verbs(network_delay=21.47 * US, efficiency_single=0.5976),
                 ("h100-16-efa", "v100-16-p3dn-ring"),
                 source="the vendor's own model of NCCL counts 20us for a step between P5 servers and 18us for P5en "
-                "(aws-ofi-nccl, src/tuner/nccl_ofi_model.cpp); the share of a single NIC is that of one table, of P3dn, "
-                "which has no GPUDirect",
+                "(aws-ofi-nccl, src/tuner/nccl_ofi_model.cpp); the share of a single NIC is that of one table, of "
+                "P3dn, which has no GPUDirect",
                 reported=EFA_LATENCIES,
                 nvls_chunk=512 * 2**10,
             ),
             Network(
                 "gpudirect-tcpx",
                 _like_verbs(network_delay=50 * US, efficiency_network=0.8, efficiency_single=0.8),
-                source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple), whose servers "
-                "have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); a TCP message between "
+                source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple), whose "
+                "servers have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); a TCP message between "
                 "machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds 10 to 20us; "
                 "headers and copies leave 60 to 90 % of the NIC; no vendor states a delay or a rate",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
@@ -123,8 +123,8 @@ NETWORKS: Final = MappingProxyType(
                 "NVIDIA's guide to AI Cluster Runtime (GKE TCPXO Networking) states about 340 GB/s on the bus, which "
                 "takes a tree over two servers and 91 % of the NICs; a message between machines of a zone takes 20 to "
                 "40us one way, and the process that receives for the GPU adds 10 to 20us: no vendor states a delay",
-                fastest={"network_delay": 15 * US, "efficiency_network": 0.95},
-                slowest={"network_delay": 90 * US, "efficiency_network": 0.75},
+                fastest={"network_delay": 15 * US, "efficiency_network": 0.97},
+                slowest={"network_delay": 90 * US, "efficiency_network": 0.8},
                 algorithms=(wire.RING, wire.TREE),
                 protocols=("LL128", "Simple"),
             ),
