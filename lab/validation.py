@@ -91,7 +91,7 @@ CONSTANTS_TEXT: Final = """## The constants
 Latencies per step are NCCL's own published ones and are not fitted: 0.6 to 4 us over NVLink, 2.7 to 14 us between
 nodes. The same holds for the estimates by which NCCL chooses among algorithms between nodes, for the rates that its
 channels carry at most, and for the chunks whose rounds fill the pipelines of NVLS (`chunks.py`). A table that names its
-NCCL is predicted with what that release does; else it is 2.27. These rules were written with the tables at hand, so that
+NCCL is predicted with what that release does; else it is 2.27. These rules were written with the tables at hand:
 *left out* says that a table took no part in fitting constants, not that nobody has seen it.
 
 | constant | meaning | {heads} |
@@ -113,9 +113,10 @@ NETWORKS_TEXT: Final = """### Networks
 
 A network has constants of its own, whatever GPUs its servers have. InfiniBand and RoCE take NCCL's published latencies
 as they are. Another network adds a delay to each step, fitted on tables of all sizes; its plugin may tell NCCL a
-latency, by which NCCL chooses, and the size of chunks (`networks.py`). What has no table has assumed figures, and a range of them, which `bench` prints as its
-interval at all sizes. The *spread* is what is left of the NICs' rate with more than two nodes: the median of what
-fitted systems have from 1 GiB up and of {stated} rates that users state without a table (`systems.STATED`).
+latency, by which NCCL chooses, and the size of chunks (`networks.py`). What has no table has assumed figures, and a
+range of them, which `bench` prints as its interval at all sizes. The *spread* is what is left of the NICs' rate with
+more than two nodes: the median of what fitted systems have from 1 GiB up and of {stated} rates that users state without
+a table (`systems.STATED`).
 
 | network | fitted on | delay per step | share of the NICs' rate | with a single NIC | spread | NCCL may use |
 |---|---|---|---|---|---|---|"""
@@ -180,8 +181,9 @@ LIMITS_TEXT: Final = """## What it does not do
 * Networks without a table (GPUDirect-TCPX and TCPXO, TCP) have assumed figures, which say little of the middle sizes.
 * There is one table of one node for B200, and one table from 512 MiB up for NVL72. For small sizes, their constants are
   only the starting point of the fit.
-* In one node of B200, NCCL uses NVLS for all-gathers and reduce-scatters of 8 MiB to 40 MiB (until 2.27, by its estimate); no
-  table was there to see it. For its all-reduces the fastest is taken, where NCCL changes to NVLS at 2 MiB already.
+* In one node of B200, NCCL until 2.27 uses NVLS for all-gathers and reduce-scatters of 8 MiB to 40 MiB, by its
+  estimate; no table was there to see it. Of its all-reduces the fastest is taken, where NCCL changes to NVLS at 2 MiB
+  already.
 * If a table was measured with NCCL_ALGO set, the model uses that algorithm for it.
 * Where two protocols take equal time, the model smooths the transition to a time 8 % below both; the constants of a
   class are fitted with this smoothing.

@@ -205,6 +205,7 @@ def open_model(
     [`InputError`] if the file is wrong, the algorithm is not there or nothing explains that time.
     """
     named = networks.software_of(platform, software)
+    platform = networks.as_measured(platform, named)
     if platform.gpus > 1 and not algorithms(platform, kind, algorithm):
         offered = one_of(("auto", *algorithms(platform, kind)))
         raise command_line("--algorithm", algorithm, f"{platform} does not run {kind} with it", offered)

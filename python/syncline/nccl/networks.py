@@ -167,6 +167,12 @@ def software_of(platform: Platform, name: str | None = None) -> Software:
     return applied(found, platform) if name is None or name in constants.names() else found
 
 
+def as_measured(platform: Platform, software: Software) -> Platform:
+    """The platform with the NCCL of the system that constants were calibrated on."""
+    table = software.measured
+    return platform if table is None else replace(platform, nccl=table.nccl, ctas=table.channels)
+
+
 def ends(platform: Platform, given: Constants) -> tuple[Constants, Constants] | None:
     """The constants with the fastest and with the slowest network of what is assumed; nothing if it is fitted."""
     network = of(platform)
