@@ -168,10 +168,10 @@ LIMITS_TEXT: Final = """## What it does not do
 * Between nodes, networks differ in what they leave of the NICs' rate once more than two nodes take part
   (`efficiency_spread`). One that is tuned for it (adaptive routing, several queue pairs per connection, more CTAs) is
   faster than the class, one that is not is slower. `calibrate` needs a table for either.
-* `h100-16-ring` and `h100-16-tree` are of one origin, and so is `h100-64-tuned`. At 1 MiB and 2 MiB the first takes 60 us
-  more than NCCL's published steps, the second 10 to 25 us: about 12 us for each of their four and two crossings. Such
-  a network shows in no table of larger messages; with a small-size time it would be known. (`h100-32-vm` takes what is
-  published.)
+* `h100-16-ring` and `h100-16-tree` are of one origin, and so is `h100-64-tuned`. At 1 MiB and 2 MiB the first takes
+  60 us more than NCCL's published steps, the second 10 to 25 us: about 12 us for each of their four and two crossings.
+  Such a network shows in no table of larger messages; with a small-size time it would be known. (`h100-32-vm` takes
+  what is published.)
 * From 16 MiB to 512 MiB, eight nodes take 10 to 25 % longer than the model says, of which the 24 channels that were set
   there (NCCL_MIN_CTAS) explain a part; there is only one table of them, and its times are irregular (8 MiB take longer
   than 64 MiB). Rings on p3dn (EFA without GPUDirect, NCCL 2.4) take longer from 1 MiB to 8 MiB; that table alone says
