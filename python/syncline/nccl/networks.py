@@ -107,9 +107,9 @@ NETWORKS: Final = MappingProxyType(
                 "gpudirect-tcpx",
                 _like_verbs(network_delay=50 * US, efficiency_network=0.8, efficiency_single=0.8),
                 source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple), whose "
-                "servers have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); no vendor states "
-                "a delay or a rate: a TCP message between machines of a zone takes 20 to 40us one way, the process that "
-                "receives for the GPU adds 10 to 20us, and headers and copies leave 60 to 90 % of the NIC",
+                "servers have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); no vendor "
+                "states a delay or a rate: a TCP message between machines of a zone takes 20 to 40us one way, the process "
+                "that receives for the GPU adds 10 to 20us, and headers and copies leave 60 to 90 % of the NIC",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
                 slowest={"network_delay": 100 * US, "efficiency_network": 0.6},
                 algorithms=(wire.RING,),
@@ -120,9 +120,10 @@ NETWORKS: Final = MappingProxyType(
                 _like_verbs(network_delay=45 * US, efficiency_network=0.91, efficiency_single=0.8),
                 source="settings of Google Cloud's guide to A3 Mega (NCCL_ALGO=Ring,Tree, NCCL_PROTO=Simple,LL128, no "
                 "NVLS), whose servers have 8 NICs of 200 Gb/s for GPUs beside that of the host (1,800 Gb/s in all); "
-                "NVIDIA's guide to AI Cluster Runtime (GKE TCPXO Networking) states about 340 GB/s, which can only be "
-                "the bus of a tree over two servers with 91 % of the NICs; no vendor states a delay: a message between "
-                "machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds 10 to 20us",
+                "NVIDIA's guide to AI Cluster Runtime (GKE TCPXO Networking) states about 340 GB/s, which can only "
+                "be the bus of a tree over two servers with 91 % of the NICs; no vendor states a delay: a message between "
+                "machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds 10 "
+                "to 20us",
                 fastest={"network_delay": 15 * US, "efficiency_network": 0.97},
                 slowest={"network_delay": 90 * US, "efficiency_network": 0.8},
                 algorithms=(wire.RING, wire.TREE),
@@ -133,8 +134,8 @@ NETWORKS: Final = MappingProxyType(
                 _like_verbs(network_delay=40 * US, efficiency_network=0.6, efficiency_single=0.6),
                 source="a message through the kernels of two hosts takes 20 to 50us; NCCL's sockets copy what they "
                 "send through the memory of the host, and a stream of TCP carries 20 to 40 Gb/s; NVIDIA's guide to AI "
-                "Cluster Runtime (GKE TCPXO Networking) states about 4 GB/s where TCP takes the place of TCPXO: 16 % of "
-                "a NIC of 200 Gb/s",
+                "Cluster Runtime (GKE TCPXO Networking) states about 4 GB/s where TCP takes the place of TCPXO: 16 % "
+                "of a NIC of 200 Gb/s",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
                 slowest={"network_delay": 100 * US, "efficiency_network": 0.16},
             ),
