@@ -108,7 +108,8 @@ NETWORKS: Final = MappingProxyType(
                 _like_verbs(network_delay=50 * US, efficiency_network=0.8, efficiency_single=0.8),
                 source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple), whose "
                 "servers have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); no vendor "
-                "states a delay or a rate: a TCP message between machines of a zone takes 20 to 40us one way, the process "
+                "states a delay or a rate: a TCP message between machines of a zone takes 20 to 40us one way, "
+                "the process "
                 "that receives for the GPU adds 10 to 20us, and headers and copies leave 60 to 90 % of the NIC",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
                 slowest={"network_delay": 100 * US, "efficiency_network": 0.6},
@@ -121,7 +122,8 @@ NETWORKS: Final = MappingProxyType(
                 source="settings of Google Cloud's guide to A3 Mega (NCCL_ALGO=Ring,Tree, NCCL_PROTO=Simple,LL128, no "
                 "NVLS), whose servers have 8 NICs of 200 Gb/s for GPUs beside that of the host (1,800 Gb/s in all); "
                 "NVIDIA's guide to AI Cluster Runtime (GKE TCPXO Networking) states about 340 GB/s, which can only "
-                "be the bus of a tree over two servers with 91 % of the NICs; no vendor states a delay: a message between "
+                "be the bus of a tree over two servers with 91 % of the NICs; no vendor states a delay: a "
+                "message between "
                 "machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds 10 "
                 "to 20us",
                 fastest={"network_delay": 15 * US, "efficiency_network": 0.97},
