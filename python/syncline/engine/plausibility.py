@@ -96,5 +96,5 @@ def _of_division(experiment: Experiment, workload: DividedWorkload) -> float:
 def _at_peak(kernels: Iterable[Kernel], workload: ModelWorkload | DividedWorkload, npu: Npu) -> float:
     """Seconds that kernels take at the peak of their types."""
     precision = workload.compute_type
-    wide = npu.peak if precision not in NARROW else npu.wide_peak(precision)
+    wide = npu.peak if precision is None or precision not in NARROW else npu.wide_peak(precision)
     return sum(kernel.flops / (npu.peak if kernel.narrow else wide) for kernel in kernels)
