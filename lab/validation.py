@@ -364,10 +364,8 @@ def _network_cells(network: networks.Network) -> Iterator[str]:
     yield network.name
     yield ", ".join(network.fitted_on) or "nothing: assumed"
     for name in ("network_delay", "efficiency_network", "efficiency_single", "efficiency_spread"):
-        value = constants.written(name, network.constants[name])
-        if network.constants[name] == constants.NO_DELAY:
-            value = "none"
-        elif name in network.fastest:
+        value = constants.shown(name, network.constants[name])
+        if name in network.fastest:
             ends = sorted((network.fastest[name], network.slowest[name]))
             value += f" ({constants.written(name, ends[0])} to {constants.written(name, ends[1])})"
         yield value

@@ -150,6 +150,7 @@ OTHER: Final[dict[str, Any]] = {
     "workload.element": "8B",
     "workload.precision": "fp32",
     "workload.kernels": "weighted",
+    "workload.layout": "nchw",
     "workload.sequence": 4,
     "workload.size": "5MB",
     "workload.root": 3,

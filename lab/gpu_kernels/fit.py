@@ -18,16 +18,18 @@ from lab.gpu_kernels.rows import Row
 from syncline.nccl.solver import minimise, soften
 
 SOFT: Final = 0.1
-PEAK, MEMORY = 989.4e12, 3350e9
-"""Of the H100 (`syncline.fabric.gpus`)."""
+PEAK: Final = 989.4e12
+H100, H200 = 3350e9, 4800e9
+"""Bandwidths of memory, of GPUs with the same SMs (`syncline.fabric.gpus`)."""
 Constants = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A constant that is fitted, by its path."""
+    """A constant that is fitted, by its path, and others that are the same."""
 
     path: tuple[str | int, ...]
+    same: tuple[tuple[str | int, ...], ...] = ()
 
     def read(self, constants: Constants) -> float:
         """Its value."""
@@ -38,35 +40,38 @@ class Parameter:
 
     def write(self, constants: Constants, value: float) -> None:
         """Puts another value in its place."""
-        here: Any = constants
-        for step in self.path[:-1]:
-            here = here[step]
-        is_whole = self.path == ("products", "fill") or any(str(step).endswith("_ps") for step in self.path)
-        here[self.path[-1]] = round(value) if is_whole else value
+        for path in (self.path, *self.same):
+            here: Any = constants
+            for step in path[:-1]:
+                here = here[step]
+            is_whole = path[-1] == "fill" or any(str(step).endswith("_ps") for step in path)
+            here[path[-1]] = round(value) if is_whole else value
 
 
-def compute(constants: Constants, library: str = "cudnn") -> dict[str, Any]:
+def compute(constants: Constants, library: str = "cudnn", bandwidth: float = H100) -> dict[str, Any]:
     """The compute model as the engine takes it."""
     attention = constants["attention"][library if library in constants["attention"] else "cudnn"]
     model = {
         "kind": "gpu",
-        **{name: constants[name] for name in ("products", "memory", "power")},
+        **{name: constants[name] for name in ("products", "convolutions", "memory", "power")},
         "attention": attention,
     }
-    return {"flops_per_s": PEAK, "memory_bytes_per_s": MEMORY, "scale": 1.0, "model": model}
+    return {"flops_per_s": PEAK, "memory_bytes_per_s": bandwidth, "scale": 1.0, "model": model}
 
 
-def predicted_us(found: Sequence[Row], constants: Constants) -> list[float]:
+def predicted_us(found: Sequence[Row], constants: Constants, bandwidth: float = H100) -> list[float]:
     """Microseconds of rows, each by the constants of its library."""
     times: dict[int, float] = {}
     for library in sorted({row.library for row in found}):
         here = [number for number, row in enumerate(found) if row.library == library]
-        answers = rows.times_us([rows.kernels(found[n]) for n in here], compute(constants, library))
+        answers = rows.times_us([rows.kernels(found[n]) for n in here], compute(constants, library, bandwidth))
         times.update(zip(here, answers, strict=True))
     return [times[number] for number in range(len(found))]
 
 
-def fitted(found: Sequence[Row], start: Constants, parameters: Sequence[Parameter]) -> Constants:
+def fitted(
+    found: Sequence[Row], start: Constants, parameters: Sequence[Parameter], bandwidth: float = H100
+) -> Constants:
     """The constants with some of them fitted to rows."""
     libraries = sorted({row.library for row in found})
     by_library = {name: [row for row in found if row.library == name] for name in libraries}
@@ -83,7 +88,9 @@ def fitted(found: Sequence[Row], start: Constants, parameters: Sequence[Paramete
         return [
             soften(math.log(us / row.time_us), SOFT)
             for name in libraries
-            for us, row in zip(rows.times_us(asked[name], compute(constants, name)), by_library[name], strict=True)
+            for us, row in zip(
+                rows.times_us(asked[name], compute(constants, name, bandwidth)), by_library[name], strict=True
+            )
         ]
 
     return with_(minimise(residuals, [math.log(parameter.read(start)) for parameter in parameters]))
@@ -105,7 +112,7 @@ MEMORY_PARAMETERS: Final = (
     *(_of("memory", "efficiency_wide", kernel) for kernel in WIDER),
     _of("memory", "start_ps"),
     *(_of("memory", "starts_ps", kernel) for kernel in ("column-sum", "update")),
-    _of("memory", "per_column"),
+    _of("memory", "per_column", "column-sum"),
 )
 PRODUCT_PARAMETERS: Final = (
     *(_of("products", name) for name in ("sustained", "reuse", "fill", "sustained_memory", "split_overhead_ps")),

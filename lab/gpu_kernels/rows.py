@@ -49,6 +49,11 @@ class Row:
         return f"attention {self.library}" if self.operator == "attention" else self.operator
 
     @property
+    def layout(self) -> str:
+        """In which order images lie in memory."""
+        return "nchw" if self.library == "nchw" else "nhwc"
+
+    @property
     def title(self) -> str:
         """What tells it from others."""
         sizes = " ".join(f"{name}={size}" for name, size in self.sizes.items())
@@ -83,7 +88,7 @@ def kernels(row: Row) -> list[dict[str, Any]]:
     request = {
         "operators": [{"kind": row.operator, "sizes": row.sizes}],
         "element_bytes": width,
-        "framework": {"kernels": "eager", "wide_bytes": width, "loss_bytes": width},
+        "framework": {"kernels": "eager", "wide_bytes": width, "loss_bytes": width, "layout": row.layout},
     }
     (answer,) = json.loads(_core.demands(json.dumps(request)))
     passes = ("weight_grad", "input_grad") if row.pass_ == "backward" else (row.pass_,)

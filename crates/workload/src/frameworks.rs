@@ -14,10 +14,15 @@
 //! Which kernels these are was read in profiles of PyTorch 2.11 and in the sources of Megatron-LM (`megatron/core/fusions`,
 //! `tensor_parallel/cross_entropy.py`).
 //!
+//! Convolutions and what follows them depend on the layout of images ([`images`]); what optimisers launch is in [`updates`].
+//!
 //! Under *autocast*, weights and the residual stream are wider than products: weights are cast before they are used and their
 //! gradients are cast back; normalisations run in the wide type, and their results are cast.
 
-use crate::kernel_kind::{AttentionKernel, KernelKind, Layout, MemoryKernel, Traffic};
+mod images;
+pub mod updates;
+
+use crate::kernel_kind::{AttentionKernel, ImageLayout, KernelKind, Layout, MemoryKernel, Traffic};
 use crate::layer::Demand;
 use crate::operators::{Operator, product};
 use serde::Deserialize;
@@ -50,6 +55,13 @@ pub struct Framework {
     pub wide_bytes: u32,
     /// Bytes of a logit where the loss is computed.
     pub loss_bytes: u32,
+    /// Bytes of an element of the residual stream, where it is not as wide as weights: that of convolutional networks is as
+    /// narrow as products, even under autocast.
+    #[serde(default)]
+    pub residual_bytes: Option<u32>,
+    /// How images lie in memory.
+    #[serde(default)]
+    pub layout: ImageLayout,
 }
 
 /// The sizes of an operator, in the order of its kind, and the bytes of an element.
@@ -92,6 +104,12 @@ impl Framework {
             "add" => of.add(),
             "embedding" => of.embedding(),
             "softmax-cross-entropy" => of.loss(),
+            "convolution" => of.convolution(plain.clone()),
+            "channel-bias" => of.channel_bias(),
+            "batch-norm" => of.batch_norm(),
+            "max-pool" => of.max_pool(),
+            // Where the ways meet again, their sum counts the gradients that meet here.
+            "fork" => Operator::default(),
             _ => of.as_described(plain.clone()),
         };
         Operator { params: plain.params, ..kernels }
@@ -107,9 +125,14 @@ impl Of<'_> {
         self.wide() > self.bytes
     }
 
-    /// Bytes of an element of the residual stream.
+    /// Bytes of an element of weights.
     fn wide(self) -> u64 {
         u64::from(self.framework.wide_bytes).max(self.bytes)
+    }
+
+    /// Bytes of an element of the residual stream.
+    fn residual(self) -> u64 {
+        self.framework.residual_bytes.map_or(self.wide(), |bytes| u64::from(bytes).max(self.bytes))
     }
 
     /// Rows times features, of kinds that have these two sizes.
@@ -272,7 +295,7 @@ impl Of<'_> {
 
     /// The gradients of both ways meet where they began.
     fn add(self) -> Operator {
-        let sweep = |tensors| vec![memory(Elementwise, product(&[tensors, self.elements()]), self.wide())];
+        let sweep = |tensors| vec![memory(Elementwise, product(&[tensors, self.elements()]), self.residual())];
         match self.framework.kernels {
             // The normalisation that follows has the sum at hand, and adds the gradients.
             Fusion::Compile => Operator { forward: sweep(2), input_grad: sweep(1), ..Operator::default() },

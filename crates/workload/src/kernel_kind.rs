@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum KernelKind {
     /// Matrix products.
     Product(Layout),
+    /// A convolution as a product of windows that are never written out.
+    Convolution(ConvolutionKernel),
     /// The core of attention in one kernel.
     Attention(AttentionKernel),
     /// What memory bounds.
@@ -26,7 +28,7 @@ pub struct Traffic {
     /// Whether its elements have four bytes or more.
     #[serde(default)]
     pub wide: bool,
-    /// Columns, of a sum over rows; 0 of other kernels.
+    /// Columns, of a sum over rows, or channels, of statistics that take a block of threads each; 0 of other kernels.
     #[serde(default)]
     pub columns: u32,
 }
@@ -49,6 +51,28 @@ pub enum Layout {
     Nn,
     /// The first factor is: the gradient of the weights.
     Tn,
+}
+
+/// In which order the elements of images lie in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageLayout {
+    /// The channels of a pixel next to each other (`channels_last`).
+    #[default]
+    Nhwc,
+    /// A plane for each channel.
+    Nchw,
+}
+
+/// A kernel of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvolutionKernel {
+    /// Its pass, named by the product that a linear layer has there.
+    pub pass: Layout,
+    /// Whether its input had too few channels and was padded, and the layout it came from.
+    #[serde(default)]
+    pub padded: Option<ImageLayout>,
 }
 
 /// A kernel of attention.
@@ -101,10 +125,16 @@ pub enum MemoryKernel {
     Lookup,
     /// Adds rows to the gradient of a table.
     LookupGradient,
-    /// Normalises channels over a batch.
+    /// Normalises channels over a batch, in NHWC.
     BatchNorm,
     /// Its gradient.
     BatchNormGradient,
+    /// Normalises channels over a batch, in NCHW.
+    PlaneNorm,
+    /// Its gradient.
+    PlaneNormGradient,
+    /// Changes the order of an image's dimensions, or pads its channels.
+    Reorder,
     /// Maxima or means over windows.
     Pool,
     /// Their gradient.
@@ -115,7 +145,7 @@ pub enum MemoryKernel {
 
 impl MemoryKernel {
     /// All of them.
-    pub const ALL: [MemoryKernel; 19] = [
+    pub const ALL: [MemoryKernel; 22] = [
         MemoryKernel::Elementwise,
         MemoryKernel::Strided,
         MemoryKernel::Transpose,
@@ -132,6 +162,9 @@ impl MemoryKernel {
         MemoryKernel::LookupGradient,
         MemoryKernel::BatchNorm,
         MemoryKernel::BatchNormGradient,
+        MemoryKernel::PlaneNorm,
+        MemoryKernel::PlaneNormGradient,
+        MemoryKernel::Reorder,
         MemoryKernel::Pool,
         MemoryKernel::PoolGradient,
         MemoryKernel::Update,

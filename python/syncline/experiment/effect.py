@@ -23,6 +23,7 @@ from syncline.base.document import Mapping, Node, Origin
 from syncline.base.errors import Problem, one_of
 from syncline.experiment import programs
 from syncline.fabric.topologies import Wired
+from syncline.models.model import has_kind
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.experiment import Experiment
 from syncline.sections.npu import Npu
@@ -60,6 +61,7 @@ RECORDED: Final = frozenset(
 LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
+        *(f"npu.{name}" for name in ("power", "host_kernel_time")),
         *(f"network.{name}" for name in ("deadlock_rule", "posting")),
         "parallel.zero",
         *(f"collective.{name}" for name in ("algorithm", "slices", "slice", "lanes", "scheduling", "priority")),
@@ -133,12 +135,7 @@ def _has_host(e: Experiment) -> bool:
 
 def _has_operator(kind: str) -> Callable[[Experiment], bool]:
     """Whether a model that is trained has operators of a kind."""
-
-    def has(e: Experiment) -> bool:
-        layers = (layer for model in models_of(e.workload) for layer in model.evaluated.layers)
-        return any(operator.kind == kind for layer in layers for operator in layer.operators)
-
-    return has
+    return lambda e: any(has_kind(model.evaluated, kind) for model in models_of(e.workload))
 
 
 def has_gradients(e: Experiment) -> bool:
@@ -325,6 +322,8 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("training.attention", _has_operator("attention"), "there is no attention", "a model with attention"),
     Rule("training.loss", _is_calibrated, "no kernels are those of a framework", f"{MODEL}, and npu.compute.kind gpu"),
     Rule("training.loss", _has_operator("softmax-cross-entropy"), "there is no cross-entropy", "a model with one"),
+    Rule("workload.layout", _is_calibrated, "no kernels are those of a GPU", f"{MODEL}, and npu.compute.kind gpu"),
+    Rule("workload.layout", _has_operator("convolution"), "no kernel works on images", "a model with convolutions"),
     Rule("npu.compute", computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),

@@ -233,6 +233,11 @@ def written(name: str, value: float) -> str:
     return f"{100 * value:.4g}%" if name in SHARES else f"{value:.4g}"
 
 
+def shown(name: str, value: float) -> str:
+    """The same for people: a delay that is none is the least that a fit can take, since fits work on logarithms."""
+    return "none" if name == "network_delay" and value <= NO_DELAY * (1 + 1e-9) else written(name, value)
+
+
 def quoted(text: str) -> str:
     """Text that YAML reads back as it is."""
     plain = "".join(c if c.isprintable() else " " for c in text)

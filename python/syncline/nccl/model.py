@@ -44,7 +44,7 @@ from functools import lru_cache
 from typing import Final
 
 from syncline.base.errors import command_line, one_of
-from syncline.nccl import mesh_exchange, networks, tuning, wire
+from syncline.nccl import chunks, mesh_exchange, networks, tuning, wire
 from syncline.nccl.constants import (
     LIMITS,
     ONE_PASS,
@@ -59,6 +59,8 @@ from syncline.nccl.platform import Platform
 
 SHARPNESS: Final = 8
 CHOICE_SHARPNESS: Final = 12
+CHOICE_SHARPNESS_WITHIN: Final = 48
+"""The same within a node, whose estimates are of nothing but NVLinks."""
 ANCHOR_SIZE: Final = 8
 """The size that a small-size time is taken to be of, unless said otherwise."""
 WIRE_SPREAD: Final = 0.03
@@ -223,9 +225,10 @@ def open_model(
 def time(platform: Platform, constants: Constants, kind: str, algorithm: str, size: int) -> float:
     """Seconds of a collective of `size` bytes as nccl-tests counts them."""
     found = _candidates(platform, constants, kind, algorithm, size)
-    if platform.nodes > 1:
+    if platform.nodes > 1 or kind != "all-reduce":
         ways = [[c for c in found if c.algorithm == name] for name in dict.fromkeys(c.algorithm for c in found)]
-        return chosen([way[0].estimate for way in ways], [_joined(constants.launch, way) for way in ways])
+        sharpness = CHOICE_SHARPNESS if platform.nodes > 1 else CHOICE_SHARPNESS_WITHIN
+        return chosen([way[0].estimate for way in ways], [_joined(constants.launch, way) for way in ways], sharpness)
     fastest: dict[str, Candidate] = {}
     for candidate in sorted(found, key=lambda c: c.time):
         fastest.setdefault(candidate.protocol, candidate)
@@ -237,10 +240,10 @@ def _joined(launch: float, protocols: Sequence[Candidate]) -> float:
     return max(smooth_minimum([c.time for c in protocols]), launch + min(c.wire for c in protocols))
 
 
-def chosen(estimates: Sequence[float], times: Sequence[float]) -> float:
+def chosen(estimates: Sequence[float], times: Sequence[float], sharpness: int = CHOICE_SHARPNESS) -> float:
     """The geometric mean of the times, each with the weight (its estimate)^-p."""
     least = min(estimates)
-    weights = [(least / estimate) ** CHOICE_SHARPNESS for estimate in estimates]
+    weights = [(least / estimate) ** sharpness for estimate in estimates]
     logarithm = math.fsum(w * math.log(t) for w, t in zip(weights, times, strict=True)) / math.fsum(weights)
     return math.exp(logarithm)
 
@@ -256,19 +259,27 @@ def algorithms(platform: Platform, kind: str, algorithm: str = "auto") -> tuple[
     if kind in ("all-to-all", "gather", "scatter", "sendrecv"):
         return (wire.DIRECT,)
     if kind != "all-reduce":
-        return (wire.RING,)
+        return (wire.RING, wire.NVLS) if _gathers_by_nvls(platform, kind) else (wire.RING,)
     several = platform.nodes > 1
     usable = networks.of(platform).algorithms
     known = [wire.RING]
     if several and wire.TREE in usable:
         known.append(wire.TREE)
     # NCCL leaves NVLS out for two GPUs.
-    if platform.nvls and platform.gpus_per_node > 2 and (not several or wire.NVLS_TREE in usable):
+    nvls = platform.nvls and platform.nccl >= tuning.NVLS_SINCE
+    if nvls and platform.gpus_per_node > 2 and (not several or wire.NVLS_TREE in usable):
         known.append(wire.NVLS_TREE if several else wire.NVLS)
     if algorithm == "auto":
         return tuple(known)
     asked = wire.NVLS_TREE if algorithm == wire.NVLS and several else algorithm
     return (asked,) if asked in known else ()
+
+
+def _gathers_by_nvls(platform: Platform, kind: str) -> bool:
+    """Whether NVLS is considered for an all-gather or a reduce-scatter."""
+    able = platform.nvls and platform.nodes == 1 and 2 < platform.gpus <= tuning.MOST_NVLS_GPUS
+    known = tuning.NVLS_SINCE <= platform.nccl < tuning.MEASURED_NVLS_TREES
+    return able and known and kind in ("all-gather", "reduce-scatter")
 
 
 def extrapolated(kinds: Iterable[str], nodes: int) -> list[str]:
@@ -292,8 +303,10 @@ def _candidates(platform: Platform, constants: Constants, kind: str, algorithm: 
         protocols: tuple[str, ...] = PROTOCOLS if name in (wire.RING, wire.TREE) else ("Simple",)
         if platform.nodes > 1:
             protocols = tuple(p for p in protocols if p in networks.of(platform).protocols)
+        if platform.nccl < tuning.LL128_SINCE:
+            protocols = tuple(p for p in protocols if p != "LL128")
         expected = None
-        if platform.nodes > 1 and name != wire.DIRECT:
+        if (platform.nodes > 1 or kind in ("all-gather", "reduce-scatter")) and name != wire.DIRECT:
             expected = min(_estimate(task, protocol) for protocol in protocols)
         found += [_candidate(task, constants, protocol, expected) for protocol in protocols]
     if not found:
@@ -311,7 +324,7 @@ def _wire(task: _Task) -> wire.Wire:
     if task.algorithm == wire.TREE:
         return wire.tree(gpus, nodes, size)
     if task.algorithm == wire.NVLS:
-        return wire.nvls(gpus, size)
+        return wire.nvls(task.kind, gpus, size)
     if task.algorithm == wire.NVLS_TREE:
         return wire.nvls_tree(gpus, nodes, size)
     if task.kind == "sendrecv":
@@ -337,8 +350,10 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     launch = constants.launch
     direct = task.algorithm == wire.DIRECT
     steps = tuning.NVLINK_STEPS[wire.RING if direct else task.algorithm]
-    if task.algorithm in (wire.NVLS, wire.NVLS_TREE):
+    if task.algorithm == wire.NVLS and task.kind == "all-reduce":
         latency = constants.nvls_latency
+    elif task.algorithm in (wire.NVLS, wire.NVLS_TREE):
+        latency = steps[protocol]
     else:
         latency = on_wire.steps_intra * steps[protocol]
         if protocol == "LL":
@@ -351,26 +366,29 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     latency = max(latency, between) if direct else latency + between
     nvlink = platform.nvlink_rate * _efficiency(constants, task, protocol)
     wire_time = on_wire.seconds(nvlink, _network(platform, constants, protocol))
-    filled = _fill(task, constants, wire_time)
     if task.algorithm == wire.TREE:
-        published = wire_time / tuning.tree_factor(protocol, task.size)
-        filled = max(0.0, filled - (published - wire_time))
-        wire_time = published
+        if platform.nodes > 2:
+            wire_time = max(wire_time, 2 * task.size / tuning.tree_rate(platform, protocol))
+        wire_time /= tuning.tree_factor(protocol, task.size)
     elif task.algorithm == wire.NVLS_TREE:
         wire_time = max(wire_time, task.size / tuning.nvls_tree_rate(platform))
-    latency += filled
+        latency += _fill(task, nvlink, _network(platform, constants, protocol), wire_time)
+    elif task.algorithm == wire.NVLS and task.kind != "all-reduce":
+        latency += 2 * wire_time * chunks.loop(platform, task.size) / max(task.size, 1)
     total = launch + latency + wire_time
     estimate = total if expected is None else expected
     return Candidate(task.algorithm, protocol, launch, latency, wire_time, total, estimate)
 
 
-def _fill(task: _Task, constants: Constants, wire_time: float) -> float:
-    """Seconds until the pipeline of a tree between nodes is full, and has run dry again: 2 (L W)^(1/2)."""
-    if task.platform.nodes == 1 or task.algorithm not in (wire.TREE, wire.NVLS_TREE):
+def _fill(task: _Task, nvlink: float, network: float, wire_time: float) -> float:
+    """Seconds until the pipeline of an NVLS tree is full (`chunks.py`)."""
+    if task.size == 0:
         return 0.0
-    step = tuning.NETWORK_STEPS[wire.TREE]["LL"] * constants.network_latency_scale + constants.network_delay
-    in_chunks = wire_time * min(1.0, FULL_CHUNKS / max(task.size, 1))
-    return 2 * math.sqrt(_wire(task).steps_inter * step * in_chunks)
+    on_wire = _wire(task)
+    within = float(on_wire.nvlink_bytes) / nvlink
+    between = task.size / network
+    part = chunks.loop(task.platform, task.size) / task.size
+    return max(0.0, part * (2 * within + on_wire.steps_inter * between - wire_time))
 
 
 def _network(platform: Platform, constants: Constants, protocol: str) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from syncline.fabric.gpus import GPUS
-from syncline.models.model import Model, with_attention
+from syncline.models.model import Layout, Model, has_kind, with_attention
 from syncline.sections.data_types import Widths
 from syncline.sections.npu import Npu
 from syncline.sections.workloads import Fusion, Training
@@ -55,11 +55,18 @@ class Execution:
             workspace=workspace(npu, training),
         )
 
+    @property
+    def optimiser(self) -> Literal["fused", "foreach"]:
+        """The implementation of an optimiser where none is stated: Megatron-LM takes Apex's fused one, and
+        `torch.optim` lists of tensors.
+        """
+        return "foreach" if self.kernels in ("eager", "compile") else "fused"
+
     def model(self, model: Model) -> Model:
         """A model with its attention."""
         return model if self.fused is None else with_attention(model, fused=self.fused)
 
-    def framework(self, widths: Widths, *, casts_whole: bool) -> dict[str, Any] | None:
+    def framework(self, widths: Widths, model: Model, layout: Layout, *, casts_whole: bool) -> dict[str, Any] | None:
         """The framework as the engine takes it (`Framework` in `crates/workload/src/frameworks.rs`); `casts_whole` says
         that an NPU casts whole weights before it uses them: what passes between layers is then as wide as weights are.
         """
@@ -67,4 +74,8 @@ class Execution:
             return None
         wide = max(widths.compute, widths.weights) if casts_whole else widths.compute
         loss = WIDE_LOSS if self.kernels == "megatron" else widths.compute if self.fused_loss else widths.widest
-        return {"kernels": self.kernels, "wide_bytes": wide, "loss_bytes": max(loss, widths.compute)}
+        found = {"kernels": self.kernels, "wide_bytes": wide, "loss_bytes": max(loss, widths.compute)}
+        if has_kind(model, "convolution"):
+            # What convolutions return is what is added, in their type: nothing makes it wider.
+            found |= {"residual_bytes": widths.compute, "layout": layout}
+        return found

@@ -71,9 +71,10 @@ class Optimiser(Section):
 
     kind: Literal["adam", "sgd"] = "adam"
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    implementation: Literal["fused", "foreach"] = "fused"
+    implementation: Literal["fused", "foreach"] | None = None
     """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list of
-    tensors, with temporary tensors in between."""
+    tensors, with temporary tensors in between. If not given, what `training.kernels` take by default: `foreach` in
+    PyTorch, `fused` in Megatron-LM, and wherever kernels are those of no framework."""
 
     @model_validator(mode="before")
     @classmethod

@@ -389,6 +389,10 @@ class DividedWorkload(TypedDict, total=False):
     states in which data types they are. Of a name alone, weights and gradients have the width of an element,
     and the optimiser keeps a copy of the weights and moments of four bytes each.
     """
+    layout: Literal["nhwc", "nchw"]
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default).
+    """
 
 
 class EthernetNetwork(TypedDict, total=False):
@@ -614,6 +618,10 @@ class ModelWorkload(TypedDict, total=False):
     """
     sequence: int | None
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
+    layout: Literal["nhwc", "nchw"]
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default).
+    """
 
 
 class NcclEndpoint(TypedDict, total=False):
@@ -699,9 +707,10 @@ class Optimiser(TypedDict, total=False):
 
     kind: Literal["adam", "sgd"]
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    implementation: Literal["fused", "foreach"]
+    implementation: Literal["fused", "foreach"] | None
     """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list
-    of tensors, with temporary tensors in between.
+    of tensors, with temporary tensors in between. If not given, what `training.kernels` take by default:
+    `foreach` in PyTorch, `fused` in Megatron-LM, and wherever kernels are those of no framework.
     """
 
 

@@ -90,14 +90,18 @@ class Request:
         """The training, whose ways are right."""
         workload, training = self.workload, self.training
         parallel, execution = checks.settled(self.parallel, self.npus, self.sizes), self.execution
+        if parallel.optimiser.implementation is None:
+            optimiser = parallel.optimiser.model_copy(update={"implementation": execution.optimiser})
+            parallel = parallel.model_copy(update={"optimiser": optimiser})
         cast = _cast(workload, parallel)
-        framework = execution.framework(workload.widths, casts_whole=cast is not None)
+        model = self.model(parallel.micro_batch)
+        framework = execution.framework(workload.widths, model, workload.layout, casts_whole=cast is not None)
         micros = workload.global_batch // ((parallel.data or 1) * parallel.micro_batch)
         # Megatron-LM's products add to gradients themselves; what ZeRO 2 divides is added once it is divided.
         adds = execution.kernels in ("eager", "compile") and micros > 1 and parallel.zero < DIVIDING
         added = workload.widths.gradients if adds else 0
         return Setting(
-            model=self.model(parallel.micro_batch),
+            model=model,
             parallel=parallel,
             mesh=Mesh.of(parallel, self.npus, self.sizes, self.numbers),
             costs=Costs(workload.element, workload.linear_element, framework, cast, added),
