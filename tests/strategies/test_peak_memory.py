@@ -97,7 +97,7 @@ def test_peaks_are_those_of_pytorch(
     moments are 1.98, and all gradients 0.66, which are not there while samples need that much.
     """
     kind = "sgd" if "fp16" in precision.values() else "adam"
-    found = peak(workload, batch, precision, training, optimiser={"kind": kind})
+    found = peak(workload, batch, precision, training, optimiser={"kind": kind, "implementation": "fused"})
     assert found.phase == "backward"
     assert found.total / GIB == pytest.approx(measured, rel=within)
 

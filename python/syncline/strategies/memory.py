@@ -137,9 +137,9 @@ def _states(setting: Setting, together: Weights) -> tuple[int, int, int]:
 
 
 def _temporary(setting: Setting, every: Sequence[Weights]) -> int:
-    """Bytes of the roots of second moments, of which an optimiser that is not fused has a list."""
+    """Bytes of the roots of second moments, of which an optimiser that works on lists of tensors has one."""
     optimiser = setting.parallel.optimiser
-    if optimiser.implementation == "fused" or optimiser.kind != "adam":
+    if optimiser.implementation != "foreach" or optimiser.kind != "adam":
         return 0
     return setting.widths.moment * setting.held(sum(every, Weights()), divided=setting.parallel.zero >= 1)
 
