@@ -49,6 +49,6 @@ def test_a_row_is_the_kernels_that_pytorch_launches() -> None:
         row for title, row in found.items() if title.startswith("layer-norm backward rows=16384") and "2B" in title
     )
     sum_, gradient = rows.kernels(backward)
-    assert sum_["kind"] == {"memory": {"kernel": "column-sum", "wide": False, "columns": 8192}}
+    assert sum_["kind"] == {"memory": {"kernel": "norm-sum", "wide": False, "columns": 8192}}
     assert gradient["kind"]["memory"]["kernel"] == "norm-gradient"
     assert (sum_["bytes"], gradient["bytes"]) == (2 * 16384 * 8192 * 2, 3 * 16384 * 8192 * 2)
