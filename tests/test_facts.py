@@ -197,13 +197,11 @@ LITERALS: dict[str, Any] = {
     "network.deadlock_rule": PacketNetwork.model_fields["deadlock_rule"].annotation,
 }
 """Words of the schema, by the field of the engine's description that takes them."""
-UNNAMED = {"job.compute.model.kind": {"gpu"}}
-"""Words of the engine that no experiment has yet."""
 
 
 def test_the_schema_takes_the_words_of_the_engine() -> None:
     assert {field: set(get_args(words)) for field, words in LITERALS.items()} == {
-        field: set(words) - UNNAMED.get(field, set()) for field, words in facts.engine().words.items()
+        field: set(words) for field, words in facts.engine().words.items()
     }
 
 

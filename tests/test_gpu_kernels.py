@@ -12,14 +12,11 @@ from lab.gpu_kernels import fit, iterations, rows, tables
 
 BARS = {"products": 0.07, "attention": 0.10, "memory": 0.12, "convolution": 0.12}
 """Mean absolute errors that kernels of a group may have."""
-IMAGES = ("convolution", "batch-norm", "max-pool")
-MILLISECONDS = 0.10
-"""The error that the sum of the kernels of an iteration may have."""
 
 
 def group(row: rows.Row) -> str:
     """Products, attention, convolutions, or what memory bounds."""
-    if row.operator in ("attention", *IMAGES):
+    if row.operator in ("attention", "convolution"):
         return row.operator
     return "products" if row.kind == "products" else "memory"
 
@@ -33,26 +30,35 @@ def test_the_constants_predict_what_was_measured(name: str) -> None:
     assert abs(mean(errors)) < BARS[name] / 2
 
 
-@pytest.mark.parametrize("iteration", iterations.measured(), ids=lambda iteration: iteration.name)
-def test_kernels_add_up_to_whole_iterations(iteration: iterations.Iteration) -> None:
-    time_ms, _ = iterations.predicted(iteration, page.known())
-    assert time_ms == pytest.approx(iteration.measured_ms, rel=MILLISECONDS)
+def test_the_constants_are_those_of_the_fit() -> None:
+    """A fit that begins with the constants ends with them."""
+    h100, h200 = page.known(), page.known("h200")
+    again = fit.h100(page.modelled(), h100, h200)
+    parameters = [*fit.STREAMS, *fit.PRODUCTS, *fit.CONVOLUTIONS, *fit.attention_parameters("flash2")]
+    for parameter in parameters:
+        assert parameter.read(again) == pytest.approx(parameter.read(h100), rel=0.05), parameter.path
+
+
+def test_whole_iterations_are_the_sums_of_their_kernels() -> None:
+    """Nothing was fitted to iterations."""
+    for iteration in iterations.measured():
+        time_ms, _ = iterations.predicted(iteration, page.known())
+        assert time_ms == pytest.approx(iteration.measured_ms, rel=0.12), iteration.name
 
 
 def test_kernels_of_a_mix_run_at_one_clock() -> None:
     (iteration,) = (each for each in iterations.measured() if each.name == "llama-1.3b b4")
-    alone = copy.deepcopy(page.known())
-    alone["power"]["limit_w"] = 10_000.0
-    assert iterations.predicted(iteration, alone)[0] < iterations.predicted(iteration, page.known())[0]
+    free = copy.deepcopy(page.known())
+    free["power"]["limit_w"] = 10_000.0
+    assert iterations.predicted(iteration, free)[0] < iterations.predicted(iteration, page.known())[0]
 
 
-def test_the_constants_are_those_of_the_fit() -> None:
-    known = page.known()
-    again = fit.h100(page.modelled(), known, page.known("h200"))
-    parameters = [*fit.STREAMS, *fit.PRODUCTS, *fit.CONVOLUTIONS, *fit.attention_parameters("flash2")]
-    for parameter in parameters:
-        before, after = parameter.read(known), parameter.read(again)
-        assert after == pytest.approx(before, rel=0.05) or max(before, after) < 1e-3, parameter.path
+def test_a_table_has_the_sizes_of_operators() -> None:
+    found = {row.title for row in tables.read(page.TABLES / "nvidia-h200-images.csv")}
+    sizes = "samples=32 channels=3 height=224 width=224 filters=64 kernel=7 stride=2 padding=3"
+    for pass_ in ("forward", "weight_grad", "input_grad"):
+        assert f"convolution {pass_} {sizes} 2B nchw" in found
+    assert "linear weight_grad rows=32 inputs=2048 outputs=1000 bias=0 2B" in found
 
 
 def test_a_row_is_the_kernels_that_pytorch_launches() -> None:
@@ -64,11 +70,3 @@ def test_a_row_is_the_kernels_that_pytorch_launches() -> None:
     assert sum_["kind"] == {"memory": {"kernel": "norm-sum", "wide": False, "columns": 8192}}
     assert gradient["kind"]["memory"]["kernel"] == "norm-gradient"
     assert (sum_["bytes"], gradient["bytes"]) == (2 * 16384 * 8192 * 2, 3 * 16384 * 8192 * 2)
-
-
-def test_a_table_has_the_sizes_of_operators() -> None:
-    found = {row.title for row in tables.read(page.TABLES / "nvidia-h200-images.csv")}
-    sizes = "samples=32 channels=3 height=224 width=224 filters=64 kernel=7 stride=2 padding=3"
-    for pass_ in ("forward", "weight_grad", "input_grad"):
-        assert f"convolution {pass_} {sizes} 2B nchw" in found
-    assert "linear weight_grad rows=32 inputs=2048 outputs=1000 bias=0 2B" in found

@@ -188,7 +188,7 @@ def h100(found: Sequence[Row], start: Constants, of_h200: Constants) -> Constant
     """
     constants = copy.deepcopy(start)
     for _, table, kernel in (parameter.path for parameter in (*PLANES, *POOLS)):
-        scale = 1.0 if table == "starts_ps" else H200 / H100
+        scale = 1 if table == "starts_ps" else H200 / H100
         constants["memory"][table][kernel] = of_h200["memory"][table][kernel] * scale
     images = ("batch-norm", "max-pool", "convolution")
     streams = [row for row in found if row.kind != "products" and row.operator not in (*images, "attention")]

@@ -57,7 +57,7 @@ def _rows(values: dict[str, str]) -> Iterator[Row]:
     elif kind in ROWS:
         yield row(kind, rows=m * count, features=n)
     elif kind == "copy":
-        yield row("copy", rows=1, features=m * max(n, 1))
+        yield row("copy", rows=1, features=m // BYTES[dtype])  # its size is in bytes
     elif kind == "cross-entropy":
         yield row("softmax-cross-entropy", rows=m, vocabulary=n)
     elif kind == "embedding":

@@ -27,6 +27,7 @@ def of(precision: Any, parallel: dict[str, Any] | None = None, **more: Any) -> E
     """A training on eight GPUs."""
     workload = {"model": "llama", "parameters": LLAMA, "sequence": 2048, "global_batch": 48, "precision": precision}
     given = {"name": "a", "topology": "dgx-h100", "workload": workload | more, "parallel": parallel or {}}
+    given["npu"] = {"compute": {"kind": "roofline"}}
     return load(document.read(yaml.safe_dump(given), "a.yaml"), "a.yaml", Path()).variants[0].experiment
 
 

@@ -14,23 +14,30 @@ from hypothesis import strategies as st
 from support.command import Ended
 from syncline.base import document
 from syncline.base.errors import InputError
+from syncline.engine import assumptions, specification
 from syncline.engine import runs as engine
-from syncline.engine import specification
 from syncline.experiment.load import Variant, load
 from syncline.strategies import training
 
 Command = Callable[..., Ended]
 
 TINY = "{layers: 4, hidden: 64, heads: 4, vocabulary: 256, positions: 32}"
+ROOFLINE = "{compute: {kind: roofline}}"
 EXPERIMENT = (
     "name: gpt\ntopology: {topology}\nworkload: {{model: gpt2, parameters: {tiny}, global_batch: {batch}}}\n"
-    "parallel: {parallel}\ncollective: {{chunks: 2, algorithm: ring}}\nnetwork: flow\nendpoint: ideal\n{more}\n"
+    "parallel: {parallel}\ncollective: {{chunks: 2, algorithm: ring}}\nnetwork: flow\nendpoint: ideal\n"
+    "npu: {npu}\n{more}\n"
 )
 
 
-def text(parallel: str, topology: str = "dgx-a100", batch: int = 16, more: str = "") -> str:
+def text(parallel: str, topology: str = "dgx-a100", batch: int = 16, more: str = "", npu: str = ROOFLINE) -> str:
     """An experiment with a small GPT."""
-    return EXPERIMENT.format(parallel=parallel, topology=topology, batch=batch, tiny=TINY, more=more)
+    return EXPERIMENT.format(parallel=parallel, topology=topology, batch=batch, tiny=TINY, more=more, npu=npu)
+
+
+def hosted(time: str) -> str:
+    """An NPU whose host takes so long for a kernel."""
+    return f"{{compute: {{kind: roofline}}, host_kernel_time: {time}}}"
 
 
 def loaded(*args: Any, **named: Any) -> Variant:
@@ -223,7 +230,7 @@ def test_models_are_found_and_their_parameters_checked() -> None:
 
 def test_what_does_not_fit_is_refused_with_its_terms(tmp_path: Path, syncline_command: Command) -> None:
     path = tmp_path / "gpt.yaml"
-    path.write_text(text("{tensor: 2}", more="npu: {memory: 1MB, reserved: 0B}"))
+    path.write_text(text("{tensor: 2}", npu="{compute: {kind: roofline}, memory: 1MB, reserved: 0B}"))
     for command in ("check", "run"):
         ended = syncline_command(command, str(path))
         assert ended.status == 2
@@ -233,14 +240,15 @@ def test_what_does_not_fit_is_refused_with_its_terms(tmp_path: Path, syncline_co
 
 def test_fit_lists_what_fits(tmp_path: Path, syncline_command: Command) -> None:
     path = tmp_path / "gpt.yaml"
-    path.write_text(text("{tensor: 2}", more="npu: {memory: 1500kB, reserved: 0B}"))
+    path.write_text(text("{tensor: 2}", npu="{compute: {kind: roofline}, memory: 18540kB, reserved: 0B}"))
     found = json.loads(syncline_command("fit", str(path), "--json", "--all").out)["variants"][0]
     rows = found["rows"]
     assert len(rows) == found["candidates"] > found["fitting"] > 0
     for row in rows:
-        terms = [row[f"{name}_bytes"] for name in ("weights", "gradients", "optimiser", "activations", "exchange")]
-        assert row["memory_bytes"] == sum(terms)
-        assert row["fits"] == (row["memory_bytes"] <= 1_500_000)
+        names = ("weights", "gradients", "optimiser", "activations", "exchange", "libraries")
+        assert row["memory_bytes"] == sum(row[f"{name}_bytes"] for name in names)
+        assert row["libraries_bytes"] == 2 * 8.125 * 2**20  # of cuBLAS, on an A100
+        assert row["fits"] == (row["memory_bytes"] <= 18_540_000)
         assert row["tensor"] * row["pipeline"] * row["data"] == 8
     listed = syncline_command("fit", str(path))
     assert f"{found['fitting']} of {found['candidates']} divisions fit" in listed.out
@@ -248,7 +256,7 @@ def test_fit_lists_what_fits(tmp_path: Path, syncline_command: Command) -> None:
     chosen = ",".join(f"{name}: {fitting[name]}" for name in ("tensor", "pipeline", "zero", "recompute"))
     assert syncline_command("check", str(path), "--set", f"parallel={{{chosen}}}").status == 0
     least = min(rows, key=lambda row: int(row["memory_bytes"]))
-    path.write_text(text("{tensor: 2}", more="npu: {memory: 1kB, reserved: 0B}"))
+    path.write_text(text("{tensor: 2}", npu="{compute: {kind: roofline}, memory: 1kB, reserved: 0B}"))
     none = syncline_command("fit", str(path))
     assert f"0 of {found['candidates']} divisions fit" in none.out
     assert "The least that a division needs is" in none.out
@@ -282,7 +290,7 @@ def total(parallel: str, more: str = "", **named: Any) -> int:
 
 def test_a_slow_host_decides_how_long_a_run_takes() -> None:
     """One NPU: the last node begins when the host has issued all kernels before it, and its own first one."""
-    variant = loaded("{micro_batch: 2, dispatch: 1ms}", topology='"Ring(1)"', batch=4)
+    variant = loaded("{micro_batch: 2}", npu=hosted("1ms"), topology='"Ring(1)"', batch=4)
     divided = training.divided(variant.experiment)
     works = [node.work for node in divided.classes[0].nodes]
     kernels = [len(divided.costs[work["cost"]]) for work in works if work["op"] == "kernels"]
@@ -294,12 +302,33 @@ def test_a_slow_host_decides_how_long_a_run_takes() -> None:
 
 def test_a_fast_host_only_delays_the_beginning() -> None:
     without, with_host = (
-        total(f"{{micro_batch: 2, dispatch: {d}}}", topology='"Ring(1)"', batch=4) for d in ("0s", "1ns")
+        total(
+            "{micro_batch: 2}",
+            npu=hosted(d),
+            topology='"Ring(1)"',
+            batch=4,
+        )
+        for d in ("0s", "1ns")
     )
     assert without + 1_000 == with_host
 
 
 def test_folded_and_whole_runs_with_hosts_are_the_same() -> None:
-    parallel = "{tensor: 2, pipeline: 2, dispatch: 50us}"
-    folded, whole = (total(parallel, f"fold: '{f}'", topology='"Ring(2)_Ring(2)_Ring(2)"') for f in ("on", "off"))
+    parallel, npu = "{tensor: 2, pipeline: 2}", hosted("50us")
+    folded, whole = (
+        total(parallel, f"fold: '{f}'", npu=npu, topology='"Ring(2)_Ring(2)_Ring(2)"') for f in ("on", "off")
+    )
     assert folded == whole
+
+
+def test_zero_of_a_single_copy_divides_nothing() -> None:
+    """A template may keep `zero` where one copy of the model is left; ZeRO 3 then goes with a pipeline, too."""
+    for ways in ("pipeline: 2, tensor: 4", "pipeline: 4, context: 1, tensor: 2"):
+        whole = training.divided(loaded(f"{{{ways}}}").experiment)
+        for zero in (1, 2, 3):
+            variant = loaded(f"{{{ways}, zero: {zero}}}")
+            assert training.divided(variant.experiment) == whole
+            said = assumptions.of([variant])
+            assert f"parallel.zero = {zero} has no effect: there is one copy of the weights" in said
+    two = assumptions.of([loaded("{tensor: 4, zero: 1}")])
+    assert not any("parallel.zero" in line for line in two)

@@ -24,7 +24,7 @@ parallel: {parallel}
 collective: {{algorithm: direct, chunks: 8, scheduling: {scheduling}}}
 network: flow
 endpoint: ideal
-npu: {{gpu: a100-80gb}}
+npu: {{gpu: a100-80gb, compute: {{kind: roofline}}}}
 training: {training}
 """
 

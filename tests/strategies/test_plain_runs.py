@@ -13,7 +13,7 @@ from syncline.models.evaluate import evaluate
 SIZES = {"layers": 2, "hidden": 64, "heads": 4, "vocabulary": 512, "positions": 32}
 FABRIC = {
     "topology": "Ring(4, rate=50GB/s, latency=500ns)",
-    "npu": {"gpu": "h200"},
+    "npu": {"gpu": "h200", "compute": {"kind": "roofline"}},
     "collective": {"algorithm": "ring", "chunks": 4},
     "network": "flow",
 }

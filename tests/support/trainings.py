@@ -46,7 +46,6 @@ _EXAMPLES: Final[Mapping[str, tuple[Any, ...]]] = {
     "prefetch": (0, 2),
     "hsdp": (2,),
     "order": (["data", "tensor", "context", "pipeline"],),
-    "dispatch": ("1us",),
     "collectives": ({"data": {"algorithm": "halving-doubling"}},),
 }
 """Values of fields whose types do not list theirs."""

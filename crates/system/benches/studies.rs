@@ -102,6 +102,7 @@ fn resnet50(fold: FoldSpec) -> Spec {
     spec.collectives.chunking = ChunkingSpec::Size { bytes: 65_536, least_block_bytes: 0 };
     let workload = serde_json::from_str(RESNET_50).expect("a workload");
     spec.job = JobSpec::Training {
+        host_kernel_ps: 0,
         workload,
         strategy: syncline_system::spec::StrategySpec::DataParallel,
         iterations: 2,

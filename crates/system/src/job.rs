@@ -16,7 +16,9 @@ use syncline_workload::compute::Npu;
 use syncline_workload::data_parallel::{Buckets, DataParallel};
 use syncline_workload::described::layers::{self, Counting};
 use syncline_workload::described::{Execution, Widths};
+use syncline_workload::frameworks::Framework;
 use syncline_workload::graph::{ClassId, FamilyId, GraphSource, Node, Pass, PointToPoint, Stream, Work};
+use syncline_workload::hosted::Hosted;
 use syncline_workload::hybrid::{Hybrid, Loop, Recommender};
 use syncline_workload::{Cost, Counted, Layer, astra_text};
 
@@ -91,6 +93,7 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
             drain,
             update,
             compute,
+            host_kernel_ps,
             background,
             stragglers,
         } => {
@@ -106,9 +109,11 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
             }
             let model = model(workload, *update)?;
             let background = background.as_ref().map(self::npu).transpose()?;
-            let slower = background.as_ref().unwrap_or(&npu);
             let layers = model.layers();
             let passes = layers.iter().flat_map(|l| [&l.forward, &l.input_grad, &l.weight_grad, &l.update]);
+            let mix: Vec<_> = passes.clone().flat_map(Cost::each).map(|kernel| (kernel, 1)).collect();
+            let npu = npu.throttled(&mix);
+            let slower = background.as_ref().unwrap_or(&npu);
             let compute_ps: f64 = passes.clone().map(|cost| npu.time(cost).0.max(slower.time(cost).0) as f64).sum();
             let outside = passes.map(|cost| npu.outside(cost)).sum();
             let background_runs = background.is_some();
@@ -119,7 +124,10 @@ pub fn job(spec: &Spec) -> Result<Job, RunError> {
                 background: background_runs,
                 ends_with: drain.then_some(*iterations),
             };
-            let (source, collectives) = source(model, *strategy, loops)?;
+            let (mut source, collectives) = source(model, *strategy, loops)?;
+            if *host_kernel_ps > 0 {
+                source = Box::new(Hosted::new(source, Ps(*host_kernel_ps)));
+            }
             let collectives = collectives.into_iter().map(|(kind, bytes)| (kind, Rank(0), bytes)).collect();
             let demand = Demand { collectives, iterations: *iterations };
             let compute_ps = compute_ps * slowest(stragglers)?;
@@ -181,12 +189,12 @@ fn slowest(stragglers: &[(u32, f64)]) -> Result<f64, RunError> {
 /// The model of a workload; without `update`, updates of its weights cost nothing.
 fn model(workload: &WorkloadSpec, update: bool) -> Result<Model, RunError> {
     let mut model = match workload {
-        WorkloadSpec::Layers { layers, element_bytes, linear_bytes, kernels } => {
-            let counting = counting(*element_bytes, *linear_bytes, *kernels)?;
+        WorkloadSpec::Layers { layers, element_bytes, linear_bytes, framework, kernels } => {
+            let counting = counting((*element_bytes, *linear_bytes), *framework, *kernels)?;
             Model::Chain(layers::chain(layers, counting).map_err(|refusal| refusal.within("job.workload"))?)
         }
-        WorkloadSpec::Recommender { model, element_bytes, linear_bytes, kernels } => {
-            let counting = counting(*element_bytes, *linear_bytes, *kernels)?;
+        WorkloadSpec::Recommender { model, element_bytes, linear_bytes, framework, kernels } => {
+            let counting = counting((*element_bytes, *linear_bytes), *framework, *kernels)?;
             Model::Recommender(model.recommender(counting).map_err(|refusal| refusal.within("job.workload.model"))?)
         }
         WorkloadSpec::AstraText { text } => Model::Chain(astra_text::parse(text).map_err(|wrong| {
@@ -204,9 +212,13 @@ fn model(workload: &WorkloadSpec, update: bool) -> Result<Model, RunError> {
     Ok(model)
 }
 
-fn counting(element_bytes: u32, linear_bytes: Option<u32>, counted: Counted) -> Result<Counting, RunError> {
+fn counting(
+    (element_bytes, linear_bytes): (u32, Option<u32>),
+    framework: Option<Framework>,
+    counted: Counted,
+) -> Result<Counting, RunError> {
     let widths = Widths { element_bytes, linear_bytes }.checked().map_err(|refusal| refusal.within("job.workload"))?;
-    Ok(Counting { execution: Execution { widths, framework: None }, counted })
+    Ok(Counting { execution: Execution { widths, framework }, counted })
 }
 
 /// The layers of a model, by how it can be distributed.

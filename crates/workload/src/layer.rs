@@ -95,6 +95,15 @@ impl Demand {
 }
 
 impl Cost {
+    /// Its kernels; none of a measured duration.
+    pub fn each(&self) -> impl Iterator<Item = Demand> + use<'_> {
+        let kernels = match self {
+            Cost::Kernels(kernels) => kernels.as_slice(),
+            Cost::Measured(_) => &[],
+        };
+        kernels.iter().copied()
+    }
+
     /// A pass that does nothing.
     pub const NOTHING: Cost = Cost::Kernels(Vec::new());
 

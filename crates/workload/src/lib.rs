@@ -18,6 +18,7 @@
 //! | [`operators`], [`recurrent`], [`transformer`] | the demand of operators, from their shapes; what is counted and what is not fused |
 //! | [`described`] | the same for operators that are data: kinds by name, with sizes; models are layers of them |
 //! | [`data_parallel`] | training with a copy of the model on every NPU |
+//! | [`hosted`] | kernels that a host launches, one by one |
 //! | [`hybrid`] | training with copies of the MLPs and distributed tables |
 //! | [`astra_text`] | text workloads of ASTRA-sim 1.0 |
 //! | [`astra_parallel`] | training as such a workload describes it, of every parallelism |
@@ -60,6 +61,7 @@ pub mod data_parallel;
 pub mod described;
 pub mod frameworks;
 pub mod graph;
+pub mod hosted;
 pub mod hybrid;
 pub mod kernel_kind;
 pub mod layer;

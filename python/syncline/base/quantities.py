@@ -96,6 +96,7 @@ FREQUENCY: Final = Kind("frequency", "Hz", _units("Hz"), "1245MHz", frozenset({"
 COMPUTE: Final = Kind(
     "compute rate", "FLOP/s", _units("FLOP/s", "", _FLOPS), "120TFLOP/s", frozenset({"KFLOP/s", *_FLOPS})
 )
+POWER: Final = Kind("power", "W", _units("W"), "700W or 1.2kW", frozenset({"KW"}))
 SHARE_ACCEPTED: Final = "a percentage above 0% and up to 100%, such as 94%"
 
 
@@ -124,6 +125,11 @@ def time(text: object, *, zero: bool = False) -> int:
     if isinstance(text, str) and "cycle" in text:
         return _cycles(text.strip(), zero)
     return _parse(TIME, text, zero)
+
+
+def power(text: object) -> int:
+    """Watts of a text such as `700W`. Raises [`QuantityError`]."""
+    return _parse(POWER, text, zero=False)
 
 
 def share(text: object) -> Fraction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Mapping as Mappable
 from math import lcm
 from typing import Any
@@ -17,6 +17,7 @@ from syncline.experiment import effect, programs
 from syncline.experiment.load import Variant
 from syncline.fabric.gpus import GPUS, NARROW
 from syncline.fabric.topologies import Fabric, Wired
+from syncline.kernels import calibrated
 from syncline.sections.collective import DEFAULT_CHUNK, EXCHANGE, Collective
 from syncline.sections.data_types import DataTypes
 from syncline.sections.endpoints import Buses, EndpointSection
@@ -41,7 +42,7 @@ UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "software", "inflight_per_dimension", "loops", "posting", "jitter"}
     | {"injection_latency", "reserved"}
-    | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
+    | {"loss", "context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
 )
 """Fields whose default is nothing, or is listed with what it means. Empty mappings need not be named."""
 AUTO_SHARES = {
@@ -154,6 +155,8 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
     if "gpu" not in given:
         yield f"npu.gpu = {npu.gpu} ({npu.title}, {_source_of_gpu(experiment.topology)})"
     assert npu.gpu is not None
+    if effect.computes(experiment):
+        yield from _of_libraries(experiment, given)
     assumed = GPUS[npu.gpu].precision(DEFAULT_ELEMENT)
     shown = {**npu.model_dump(mode="json"), "peak": f"{npu.peak / 1e12:g}TFLOP/s"}
     for name in FIGURES:
@@ -166,6 +169,36 @@ def _of_npu(experiment: Experiment) -> Iterator[str]:
             "sm_read": "default",
         }
         yield f"npu.{name} = {shown[name]} ({why.get(name, 'of the GPU')})"
+
+
+def _of_libraries(experiment: Experiment, given: Collection[str]) -> Iterator[str]:
+    """Where the times of the kernels of a GPU come from, and how far they may be off."""
+    npu, training = experiment.npu, experiment.training
+    assert npu.gpu is not None
+    if npu.compute.kind != "gpu":
+        return
+    measured = GPUS[calibrated.base(npu.gpu)].title
+    if npu.gpu in calibrated.CALIBRATED:
+        yield f"npu.compute.kind = gpu (kernels as fast as measured on an {measured})"
+    else:
+        yield (
+            f"npu.compute.kind = gpu (scaled from kernels that were measured on an {measured}: their times may be off "
+            f"by {calibrated.RANGE:.0%} either way)"
+        )
+    if "power" not in given and effect.broken(experiment, ("npu", "power")) is None:
+        yield f"npu.power = {npu.model_dump(mode='json')['power']} (of the GPU)"
+    if effect.broken(experiment, ("npu", "host_kernel_time")) is None and "host_kernel_time" not in given:
+        yield f"npu.host_kernel_time = {npu.model_dump(mode='json')['host_kernel_time']} (assumed, for each kernel)"
+    said = training.model_fields_set
+    if effect.broken(experiment, ("training", "kernels")) is None and "kernels" not in said:
+        yield f"training.kernels = {training.kernels} (default)"
+    if effect.broken(experiment, ("training", "attention")) is None:
+        library = training.attention_of(npu.gpu)
+        if "attention" not in said:
+            yield f"training.attention = {library} (what PyTorch takes on this GPU, where attention is fused)"
+        if library in calibrated.STANDS_FOR:
+            other = calibrated.STANDS_FOR[library]
+            yield f"training.attention = {library} takes as long as {other}: it was not measured"
 
 
 def _source_of_gpu(topology: Fabric) -> str:

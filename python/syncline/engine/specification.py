@@ -18,6 +18,8 @@ from syncline.fabric.topology import Topology
 from syncline.models import described as models
 from syncline.sections import compute_specification
 from syncline.sections.collective import DEFAULT_CHUNK, Collective
+from syncline.sections.data_types import Widths
+from syncline.sections.execution import Execution
 from syncline.sections.experiment import Experiment
 from syncline.sections.packed import PACKED
 from syncline.sections.parallel import Parallel
@@ -86,8 +88,9 @@ def compute_model(experiment: Experiment) -> dict[str, Any]:
 def _compute(experiment: Experiment, share: tuple[int, int]) -> dict[str, Any]:
     """What some of the SMs and of the memory bandwidth compute with."""
     element = getattr(experiment.workload, "element", DEFAULT_ELEMENT)
-    scale, precision = experiment.training.compute_scale, experiment.precision
-    return compute_specification.specification(experiment.npu, share, scale, precision, element)
+    return compute_specification.specification(
+        experiment.npu, share, experiment.training, experiment.precision, element
+    )
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:
@@ -278,7 +281,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         background = _compute(experiment, compute_share(experiment) if experiment.shares else given)
     return {
         "kind": "training",
-        "workload": _workload(workload, astra_text, _ranks(experiment)),
+        "workload": _workload(experiment, workload, astra_text, _ranks(experiment)),
         "strategy": experiment.strategy,
         "iterations": experiment.iterations,
         "overlap": training.overlap,
@@ -287,6 +290,7 @@ def _job(experiment: Experiment, astra_text: str | None) -> dict[str, Any]:
         "update": training.update,
         "stragglers": [[straggler.npu, straggler.factor] for straggler in training.stragglers],
         "compute": _compute(experiment, compute_share(experiment)),
+        **(_host(experiment) if isinstance(workload, ModelWorkload) else {}),
         "background": background,
     }
 
@@ -310,12 +314,18 @@ def _gradients(training: Training) -> dict[str, Any]:
     return found
 
 
+def _host(experiment: Experiment) -> dict[str, int]:
+    """What launches kernels."""
+    time = Execution.of(experiment.npu, experiment.training).host_kernel_time
+    return {"host_kernel_ps": time} if time else {}
+
+
 def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
     """A job among several."""
     training = experiment.training
     trained = {
         "kind": "training",
-        "workload": _workload(job.workload, None),
+        "workload": _workload(experiment, job.workload, None),
         "strategy": "data-parallel",
         "iterations": job.iterations or experiment.iterations,
         "overlap": training.overlap,
@@ -323,6 +333,7 @@ def _placed(experiment: Experiment, job: PlacedJob) -> dict[str, Any]:
         "drain": experiment.tail == "drain",
         "update": training.update,
         "compute": _compute(experiment, compute_share(experiment)),
+        **_host(experiment),
     }
     own = of_family(experiment.collective, job.collective)
     collectives = _collectives(experiment, own, kinds_of(job.workload))
@@ -342,13 +353,17 @@ def _ranks(experiment: Experiment) -> int:
     return experiment.topology.npus if experiment.members is None else len(experiment.members[0])
 
 
-def _workload(workload: ModelWorkload | AstraWorkload, astra_text: str | None, npus: int = 1) -> dict[str, Any]:
+def _workload(
+    experiment: Experiment, workload: ModelWorkload | AstraWorkload, astra_text: str | None, npus: int = 1
+) -> dict[str, Any]:
     if isinstance(workload, ModelWorkload):
-        model, element, kernels = workload.evaluated, workload.element, workload.kernels
+        execution = Execution.of(experiment.npu, experiment.training)
+        model, element, kernels = execution.model(workload.evaluated), workload.element, workload.kernels
+        framework = execution.framework(Widths.usual(element), model, workload.layout, casts_whole=False)
         found = (
             models.recommender(model, npus, element, kernels)
             if workload.file.is_distributed
             else models.chain(model, element, kernels)
         )
-        return found if workload.linear_element is None else {**found, "linear_bytes": workload.linear_element}
+        return {**found, "linear_bytes": workload.linear_element, "framework": framework}
     return {"source": "astra-text", "text": astra_text or ""}

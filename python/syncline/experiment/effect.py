@@ -23,6 +23,7 @@ from syncline.base.document import Mapping, Node, Origin
 from syncline.base.errors import Problem, one_of
 from syncline.experiment import programs
 from syncline.fabric.topologies import Wired
+from syncline.models.model import has_kind
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.experiment import Experiment
 from syncline.sections.npu import Npu
@@ -39,6 +40,7 @@ from syncline.sections.workloads import (
     has_sequence,
     is_distributed,
     kinds_of,
+    models_of,
 )
 
 RECORDED: Final = frozenset(
@@ -50,7 +52,6 @@ RECORDED: Final = frozenset(
         "fold",  # whether equal NPUs are simulated once, which is exact or refused
         "npu.memory",  # what needs more than there is is refused, and nothing is slower for it
         "npu.reserved",
-        "parallel.optimiser.implementation",  # which kernels update; a fused one is priced
         "network.mode",  # how packets are moved, which is exact
         "network.watch",  # what is recorded of connections
         "network.capture",  # and of ports
@@ -60,14 +61,16 @@ RECORDED: Final = frozenset(
 LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
+        *(f"npu.{name}" for name in ("power", "host_kernel_time")),
         *(f"network.{name}" for name in ("deadlock_rule", "posting")),
+        "parallel.zero",
         *(f"collective.{name}" for name in ("algorithm", "slices", "slice", "lanes", "scheduling", "priority")),
         *(f"collective.{name}" for name in ("inflight", "inflight_per_dimension")),
         *(f"endpoint.{name}" for name in ("transit", "fsm_split", "message", "comm_memory_bandwidth", "comm_sms")),
         *(f"endpoint.{name}" for name in ("switch_memory", "switch_latency", "switch_reduce_bandwidth")),
     }
 )
-"""Facts about the hardware, and limits and choices that matter to some sizes, shapes and algorithms only."""
+"""Facts about the hardware, and limits and choices that matter to some sizes, shapes, ways and algorithms only."""
 NEEDED: Final = frozenset({"comm_memory_bandwidth", "comm_sms"})
 """Fields that an endpoint cannot be described without; they are never refused for having no effect."""
 BROUGHT: Final = frozenset({"--endpoint", "argument endpoint"})
@@ -117,6 +120,24 @@ def computes(e: Experiment) -> bool:
     return isinstance(e.workload, ModelWorkload | DividedWorkload | JobsWorkload)
 
 
+def _is_calibrated(e: Experiment) -> bool:
+    """Whether kernels are those of a GPU's libraries."""
+    return computes(e) and e.npu.compute.kind == "gpu"
+
+
+def _trains_model(e: Experiment) -> bool:
+    return bool(models_of(e.workload))
+
+
+def _has_host(e: Experiment) -> bool:
+    return _trains_model(e) and e.training.launch == "host"
+
+
+def _has_operator(kind: str) -> Callable[[Experiment], bool]:
+    """Whether a model that is trained has operators of a kind."""
+    return lambda e: any(has_kind(model.evaluated, kind) for model in models_of(e.workload))
+
+
 def has_gradients(e: Experiment) -> bool:
     """Whether copies of a model have gradients that are all-reduced."""
     if isinstance(e.workload, JobsWorkload | DividedWorkload):
@@ -134,6 +155,13 @@ def _has_order(e: Experiment) -> bool:
     ways = [e.parallel.tensor, e.parallel.context, e.parallel.pipeline]
     left = e.taking_part > prod(ways)
     return not e.parallel.on and sum(number > 1 for number in ways) + left > 1
+
+
+def _has_copies(e: Experiment) -> bool:
+    """Whether several NPUs have the same weights, as far as the ways are right."""
+    if e.parallel.on:
+        return not {"data", "context", "expert"}.isdisjoint(e.parallel.on)
+    return e.taking_part > e.parallel.tensor * e.parallel.pipeline
 
 
 def _is_on(axis: str, e: Experiment) -> bool:
@@ -285,6 +313,17 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("npu.bus", lambda e: e.endpoint.crosses_bus, "this endpoint crosses no bus",
          f"endpoint {one_of(name for name, section in ENDPOINTS.items() if section.crosses_bus)}"),
     Rule("npu.sm_read", _sms_drive, "no SM drives a collective", "endpoint baseline, or switch-offload with comm_sms"),
+    Rule("npu.power", _is_calibrated, "no kernel's time depends on it", "npu.compute.kind gpu"),
+    Rule("npu.host_kernel_time", _has_host, "no host launches anything", f"{MODEL}, with training.launch host"),
+    Rule("training.kernels", lambda e: _is_calibrated(e) and _trains_model(e), "no kernels are those of a framework",
+         f"{MODEL}, and npu.compute.kind gpu"),
+    Rule("training.launch", lambda e: _trains_model(e) and e.npu.host_kernel_time > 0, "no host launches anything",
+         f"{MODEL}, and npu.host_kernel_time"),
+    Rule("training.attention", _has_operator("attention"), "there is no attention", "a model with attention"),
+    Rule("training.loss", _is_calibrated, "no kernels are those of a framework", f"{MODEL}, and npu.compute.kind gpu"),
+    Rule("training.loss", _has_operator("softmax-cross-entropy"), "there is no cross-entropy", "a model with one"),
+    Rule("workload.layout", _is_calibrated, "no kernels are those of a GPU", f"{MODEL}, and npu.compute.kind gpu"),
+    Rule("workload.layout", _has_operator("convolution"), "no kernel works on images", "a model with convolutions"),
     Rule("npu.compute", computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),
@@ -321,6 +360,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
     Rule("parallel", _is_divided, "nothing is divided among NPUs as this says", "workload.global_batch with a model"),
+    Rule("parallel.zero", _has_copies, "there is one copy of the weights", "more NPUs, or fewer ways"),
     Rule("parallel.order", _has_order, "there is one axis, or `on` places all", "two axes of more than one NPU"),
     Rule("parallel.recompute_operators", lambda e: e.parallel.recompute == "operators", "no operators are listed",
          "parallel.recompute operators"),

@@ -26,6 +26,7 @@ from syncline.fabric.groups import GroupError, Members
 from syncline.fabric.numbers import NUMBERS_ACCEPTED, numbers
 from syncline.fabric.topologies import Fabric, Wired
 from syncline.fabric.topology import Topology
+from syncline.kernels import calibrated
 from syncline.models import described as models
 from syncline.models.evaluate import ParameterError
 from syncline.nccl import derived
@@ -52,6 +53,7 @@ from syncline.sections.workloads import (
     Training,
     is_distributed,
     kinds_of,
+    models_of,
 )
 from syncline.strategies import training as divisions
 
@@ -103,6 +105,8 @@ def violations(parts: Parts) -> Iterator[Violation]:
     yield from _background(parts)
     yield from _precision(parts)
     yield from _measured(parts)
+    yield from _of_gpu(parts)
+    yield from _attention(parts)
     yield from _kinds(parts)
     yield from _plans(parts)
     yield from _number_widths(parts)
@@ -366,6 +370,32 @@ def _precision(parts: Parts) -> Iterator[Violation]:
     elif precision not in GPUS[npu.gpu].peaks:
         message = f"the {npu.title} has no units for this data type"
         yield Violation(path, message, one_of(GPUS[npu.gpu].peaks))
+
+
+def _of_gpu(parts: Parts) -> Iterator[Violation]:
+    """The compute model of a GPU needs one of which constants are known."""
+    npu = parts.npu
+    if npu is None or npu.compute.kind != "gpu" or (npu.gpu is not None and calibrated.is_known(npu.gpu)):
+        return
+    who = "this NPU is no GPU that is known by name" if npu.gpu is None else f"of the {npu.title} no kernels are known"
+    accepted = f"another kind, or a machine or an npu.gpu among {one_of([*calibrated.CALIBRATED, *calibrated.SCALED])}"
+    yield Violation(("npu", "compute", "kind"), who, accepted)
+
+
+def _attention(parts: Parts) -> Iterator[Violation]:
+    """The library that computes attention runs on the GPU, and does what the model's parameters say."""
+    npu, training, workload = parts.npu, parts.training, parts.workload
+    if training is None or training.attention is None:
+        return
+    path, library = ("training", "attention"), training.attention
+    known = () if npu is None or npu.gpu is None else calibrated.LIBRARIES.get(npu.gpu, ())
+    if npu is not None and known and library not in known:
+        yield Violation(path, f"there is no {library} for the {npu.title}", one_of(known))
+    for model in models_of(workload) if workload is not None else []:
+        stated = model.parameters.get("fused")
+        if stated is not None and bool(stated) == (library == "unfused"):
+            message = f"workload.parameters.fused is {stated}"
+            yield Violation(path, message, "one of the two, or both to the same effect")
 
 
 def _types(npu: Npu, workload: DividedWorkload) -> Iterator[Violation]:

@@ -118,6 +118,12 @@ ComputeRate = Annotated[
     PlainSerializer(quantities.COMPUTE.format, return_type=str),
     Accepted(quantities.COMPUTE.accepted),
 ]
+Power = Annotated[
+    int,
+    _reading(quantities.power),
+    PlainSerializer(quantities.POWER.format, return_type=str),
+    Accepted(quantities.POWER.accepted),
+]
 Share = Annotated[
     Fraction,
     BeforeValidator(_share),

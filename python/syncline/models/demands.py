@@ -7,7 +7,7 @@ of equal operators and a search asks for the same ones again and again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -31,6 +31,10 @@ class OperatorError(ValueError):
     def __init__(self, operator: str, size: str, message: str, accepted: str | None) -> None:
         super().__init__(f"{operator}: {message}" + (f"; accepted: {accepted}" if accepted else ""))
         self.operator, self.size, self.message, self.accepted = operator, size, message, accepted
+
+
+Kind = tuple[str, str | tuple[tuple[str, Any], ...]]
+"""What a kernel does: its class, and its layout or fields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ class Kernel:
     """Its matrix products, if that is what it does."""
     narrow: bool = False
     """Whether the factors of these are in the narrow data type of linear layers."""
+    kind: Kind | None = None
+    """What it does (`crates/workload/src/kernel_kind.rs`), for compute models that know kinds of kernels apart."""
 
     def described(self) -> dict[str, Any]:
         """The kernel as the engine takes it, in rows of `costs` of a graph."""
@@ -66,6 +72,8 @@ class Kernel:
             found["gemm"] = {"m": m, "k": k, "n": n, "count": count, "operands": list(self.gemm.operands)}
         if self.narrow:
             found["narrow"] = True
+        if self.kind is not None:
+            found["kind"] = {self.kind[0]: self.kind[1] if isinstance(self.kind[1], str) else dict(self.kind[1])}
         return found
 
 
@@ -92,21 +100,28 @@ class Demand:
         return self.weight_grad + self.input_grad
 
 
-_Key = tuple[str, tuple[tuple[str, int], ...], int, int | None, Counted]
+_Key = tuple[str, tuple[tuple[str, int], ...], int, int | None, Counted, tuple[tuple[str, Any], ...] | None]
 
 _kept: Final[dict[_Key, Demand]] = {}
 
 
 def of(
-    operators: Iterable[Operator], element_bytes: int, counted: Counted = "all", *, linear_bytes: int | None = None
+    operators: Iterable[Operator],
+    element_bytes: int,
+    counted: Counted = "all",
+    *,
+    linear_bytes: int | None = None,
+    framework: Mapping[str, Any] | None = None,
 ) -> list[Demand]:
     """What each of the operators asks, for elements of so many bytes (1, 2, 4 or 8); `linear_bytes` are those of the
-    factors of linear layers' products, if these are in a narrower data type.
+    factors of linear layers' products, if these are in a narrower data type. With a `framework` (`Framework` in
+    `crates/workload/src/frameworks.rs`) kernels are those that it launches, else the least that operators need.
 
     Raises [`OperatorError`] for the first that there cannot be.
     """
     operators = list(operators)
-    keys = [_key(operator, element_bytes, linear_bytes, counted) for operator in operators]
+    common = {"element_bytes": element_bytes, "linear_bytes": linear_bytes, "counted": counted, "framework": framework}
+    keys = [_key(operator, common) for operator in operators]
     if len(_kept) > MOST_KEPT:
         _kept.clear()
     missing: dict[_Key, Operator] = {}
@@ -114,20 +129,23 @@ def of(
         if key not in _kept:
             missing.setdefault(key, operator)
     if missing:
-        _kept.update(zip(missing, _asked(list(missing.values()), element_bytes, linear_bytes, counted), strict=True))
+        _kept.update(zip(missing, _asked(list(missing.values()), common), strict=True))
     return [_kept[key] for key in keys]
 
 
-def _key(operator: Operator, element_bytes: int, linear_bytes: int | None, counted: Counted) -> _Key:
-    return (operator.kind, tuple(sorted(operator.sizes.items())), element_bytes, linear_bytes, counted)
+def _key(operator: Operator, common: Mapping[str, Any]) -> _Key:
+    framework = common["framework"]
+    known = None if framework is None else tuple(framework.items())
+    numbers = (common["element_bytes"], common["linear_bytes"], common["counted"])
+    return (operator.kind, tuple(sorted(operator.sizes.items())), *numbers, known)
 
 
-def _asked(operators: list[Operator], element_bytes: int, linear_bytes: int | None, counted: Counted) -> list[Demand]:
+def _asked(operators: list[Operator], common: Mapping[str, Any]) -> list[Demand]:
     binding.require()
     from syncline.core import _core
 
     asked = [{"kind": operator.kind, "sizes": dict(operator.sizes)} for operator in operators]
-    request = {"operators": asked, "element_bytes": element_bytes, "linear_bytes": linear_bytes, "counted": counted}
+    request = {"operators": asked, **common}
     try:
         answers = json.loads(_core.demands(json.dumps(request)))
     except _core.SpecError as error:
@@ -151,8 +169,21 @@ def _demand(*, forward: list[Any], weight_grad: list[Any], input_grad: list[Any]
     return Demand(**numbers, forward=ahead, weight_grad=weights, input_grad=inputs)
 
 
-def _kernel(flops: int, bytes: int, gemm: dict[str, Any] | None, narrow: bool = False) -> Kernel:
+def _kernel(
+    flops: int, bytes: int, gemm: dict[str, Any] | None, narrow: bool = False, kind: dict[str, Any] | None = None
+) -> Kernel:
+    known = None if kind is None else _kind(kind)
     if gemm is None:
-        return Kernel(flops, bytes)
+        return Kernel(flops, bytes, kind=known)
     first, second = gemm["operands"]
-    return Kernel(flops, bytes, Gemm(gemm["m"], gemm["k"], gemm["n"], gemm["count"], (first, second)), narrow)
+    return Kernel(flops, bytes, Gemm(gemm["m"], gemm["k"], gemm["n"], gemm["count"], (first, second)), narrow, known)
+
+
+def _kind(given: dict[str, Any]) -> Kind:
+    ((name, of),) = given.items()
+    return name, of if isinstance(of, str) else tuple(of.items())
+
+
+def traffic(bytes: int, kernel: str = "elementwise", *, wide: bool = False, flops: int = 0) -> Kernel:
+    """A kernel that memory bounds, of one of the engine's kinds (`MemoryKernel`); `wide` of elements of four bytes."""
+    return Kernel(flops, bytes, kind=("memory", (("kernel", kernel), ("wide", wide))))

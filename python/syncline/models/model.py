@@ -14,6 +14,9 @@ Axis = Literal["tensor", "sequence", "expert"]
 """What divides an operator's sizes: tensor parallelism, the sequence parallelism that goes with it, expert parallelism.
 Context parallelism divides the tokens of all operators alike, and data parallelism the samples."""
 
+Layout = Literal["nhwc", "nchw"]
+"""How images lie in memory: channels innermost, or outermost."""
+
 AXES: Final[tuple[Axis, ...]] = ("tensor", "sequence", "expert")
 
 
@@ -97,3 +100,22 @@ class Model:
     tied: tuple[tuple[str, str], ...] = ()
     """Pairs of layers that share weights, such as the embedding and the head of GPT: where they are in different
     pipeline stages, both have a copy, and their gradients are all-reduced."""
+
+
+def with_attention(model: Model, *, fused: bool) -> Model:
+    """A model whose attention is one kernel, or products and a softmax whose scores go through memory."""
+    known: dict[int, tuple[Operator, ...]] = {}
+
+    def of(operators: tuple[Operator, ...]) -> tuple[Operator, ...]:
+        if id(operators) not in known:
+            known[id(operators)] = tuple(
+                replace(o, sizes={**o.sizes, "fused": int(fused)}) if o.kind == "attention" else o for o in operators
+            )
+        return known[id(operators)]
+
+    return replace(model, layers=tuple(replace(layer, operators=of(layer.operators)) for layer in model.layers))
+
+
+def has_kind(model: Model, kind: str) -> bool:
+    """Whether a model has operators of a kind."""
+    return any(operator.kind == kind for layer in model.layers for operator in layer.operators)

@@ -81,10 +81,12 @@ class Tiling(Section):
 class Compute(Section):
     """How the time of kernels is found (docs/compute.md)."""
 
-    kind: Literal["roofline", "systolic", "tiles", "table"] = "roofline"
-    """`roofline`: peak rate or memory bandwidth, whichever is slower; `systolic`: arrays of processing elements in
-    place of the SMs, whose time for a matrix product depends on its shape, or memory bandwidth; `tiles`: matrix
-    products in tiles and waves over the SMs, or memory bandwidth; `table`: measured times."""
+    kind: Literal["gpu", "roofline", "systolic", "tiles", "table"] = "roofline"
+    """`gpu`: kernels of the GPU's libraries, by what they do, their shape and their size, at the clock that its limit
+    of power leaves; it is the default of GPUs of which constants are known. `roofline`: peak rate or memory
+    bandwidth, whichever is slower; `systolic`: arrays of processing elements in place of the SMs, whose time for a
+    matrix product depends on its shape, or memory bandwidth; `tiles`: matrix products in tiles and waves over the
+    SMs, or memory bandwidth; `table`: measured times."""
     rows: Annotated[int, Field(ge=1, le=65_536)] = 256
     """Rows of the array."""
     columns: Annotated[int, Field(ge=1, le=65_536)] = 256

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from syncline.base import quantities
-from syncline.fabric.gpus import NARROW, WIDTHS, Precision
+from syncline.fabric.gpus import GPUS, NARROW, WIDTHS, Precision
+from syncline.kernels import calibrated
+from syncline.kernels.calibrated import Attention
 from syncline.sections.compute import STRUCTURE, Compute, type_of
 
 if TYPE_CHECKING:
     from syncline.sections.npu import Npu
+    from syncline.sections.workloads import Training
 
 ENDLESS: Final = 2**62
 """Bytes of a memory that keeps everything."""
@@ -20,7 +23,11 @@ STEP: Final = 128
 
 
 def specification(
-    npu: Npu, share: tuple[int, int], scale: float, precision: Precision | None, element: int
+    npu: Npu,
+    share: tuple[int, int],
+    training: Training,
+    precision: Precision | None,
+    element: int,
 ) -> dict[str, Any]:
     """The engine's description (`ComputeSpec`) of what some SMs and some memory bandwidth, the `share`, compute with:
     products of linear layers in a narrow data type, if `precision` is one, and all else in the wide type beside it.
@@ -31,8 +38,8 @@ def specification(
         return {
             "flops_per_s": peak * sms / npu.sms,
             "memory_bytes_per_s": float(bandwidth),
-            "scale": scale,
-            "model": _model(npu, sms, peak, of_type),
+            "scale": training.compute_scale,
+            "model": _model(npu, sms, peak, of_type, training.attention_of(npu.gpu)),
             "tile": npu.compute.tile,
             "sparsity": _engine_sparsity(npu.compute.sparsity),
             "launch_ps": npu.compute.launch,
@@ -52,8 +59,12 @@ def _engine_sparsity(text: str | None) -> dict[str, Any] | None:
     return {"density": float(quantities.share(text))}
 
 
-def _model(npu: Npu, sms: int, peak: int, precision: Precision) -> dict[str, Any]:
+def _model(npu: Npu, sms: int, peak: int, precision: Precision, attention: Attention) -> dict[str, Any]:
     compute = npu.compute
+    if compute.kind == "gpu" and npu.gpu is not None:
+        gpu = GPUS[npu.gpu]
+        use = calibrated.Use(sms, WIDTHS[precision], float(peak), attention, npu.power or gpu.power)
+        return calibrated.model(gpu, use)
     if compute.kind == "systolic":
         return {
             "kind": "systolic",

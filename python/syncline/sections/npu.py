@@ -26,15 +26,40 @@ from __future__ import annotations
 from typing import Any, Final, Literal, TypeVar
 
 from syncline.base.section import Section
-from syncline.fabric.fields import AUTO, ComputeRate, Frequency, Rate, Size, SizeOrZero, SmallCount
+from syncline.fabric.fields import (
+    AUTO,
+    ComputeRate,
+    Frequency,
+    Power,
+    Rate,
+    Size,
+    SizeOrZero,
+    SmallCount,
+    TimeOrZero,
+)
 from syncline.fabric.gpus import GPUS, NARROW, Gpu, Precision
+from syncline.kernels import calibrated
 from syncline.sections.compute import Compute
 from syncline.sections.workloads import DEFAULT_ELEMENT, DividedWorkload, JobsWorkload, ModelWorkload, PlacedJob
 
 S = TypeVar("S", bound=Section)
 
 
-GpuName = Literal["p100", "v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100", "h200", "b200", "gb200"]
+GpuName = Literal[
+    "p100",
+    "v100-16gb",
+    "v100-32gb",
+    "a100-40gb",
+    "a100-80gb",
+    "a100-pcie-40gb",
+    "a100-pcie-80gb",
+    "h100-pcie",
+    "h100-nvl",
+    "h100",
+    "h200",
+    "b200",
+    "gb200",
+]
 
 
 class Npu(Section):
@@ -60,6 +85,13 @@ class Npu(Section):
     """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
     sm_read: Size = 64
     """Bytes that one SM reads per cycle when it drives a collective."""
+    power: Power | None = None
+    """What the GPU may draw on average, with the compute model of a GPU: its clock falls until the kernels of an
+    iteration keep it. As the GPU comes, if not given."""
+    host_kernel_time: TimeOrZero = 0
+    """What the host takes to launch a kernel, a collective or a message, with `training.launch: host`. It runs ahead of
+    the NPU, except that it waits for what other stages of a pipeline send; NPUs wait where it is slower than they are.
+    With the compute model of a GPU 10 us, if not given: a property of the host and of what runs on it."""
     compute: Compute = Compute()
     """The compute model."""
 
@@ -104,6 +136,9 @@ NARROW_GAIN: Final = 2
 """How many times as fast as in BF16 products in FP8 are where no figures say it: as on all GPUs that have both."""
 RESERVED: Final = 2**30
 """Bytes of a GPU's memory for its CUDA context and for the buffers of NCCL."""
+HOST_KERNEL_TIME: Final = 10_000_000
+"""Picoseconds that a host takes to launch a kernel of eager PyTorch: assumed, as a plain launch takes about 3 us and
+what PyTorch does around it two to three times as long (on one virtual machine 13 us, and 38 to 45 us a kernel)."""
 PAPER_NPU: Final = "NPU of the ACE paper"
 AUTO_SHARE: Final = 2
 """A communication share that is `auto` is the memory bandwidth over this."""
@@ -152,12 +187,21 @@ def _of_gpu(npu: Npu, machine: Gpu | None, precision: Precision | None, element:
     if not npu.is_peak_given:
         precision = precision or gpu.precision(element)
     peak = gpu.peaks.get(precision or gpu.precision(element), gpu.peaks["fp16"])
-    figures = {"gpu": gpu.name, **_figures(gpu, peak)}
+    figures = {"gpu": gpu.name, **_figures(gpu, peak), "compute": _compute(npu, gpu)}
+    if figures["compute"].kind == "gpu":
+        figures |= {"power": gpu.power, "host_kernel_time": HOST_KERNEL_TIME}
     missing = {name for name in figures if name not in npu.model_fields_set or getattr(npu, name) is None}
-    return _with(npu, **{name: figures[name] for name in missing}), precision
+    return _with(npu, **{name: figures[name] for name in missing | {"compute"}}), precision
 
 
-def _figures(gpu: Gpu, peak: int) -> dict[str, int]:
+def _compute(npu: Npu, gpu: Gpu) -> Compute:
+    """The compute model, which is that of the GPU unless another one is stated."""
+    if "kind" in npu.compute.model_fields_set or not calibrated.is_known(gpu.name):
+        return npu.compute
+    return _with(npu.compute, kind="gpu")
+
+
+def _figures(gpu: Gpu, peak: int) -> dict[str, Any]:
     """What is known of a GPU, by the fields of an NPU."""
     return {
         "peak": peak,

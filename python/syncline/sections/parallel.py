@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, PlainValidator, WithJsonSchema, model_validator
 
 from syncline.base.section import Section
-from syncline.fabric.fields import Accepted, TimeOrZero, refused
+from syncline.fabric.fields import Accepted, refused
 
 Axis = Literal["tensor", "context", "data", "pipeline"]
 GridAxis = Literal["tensor", "context", "expert", "data", "pipeline"]
@@ -71,9 +71,10 @@ class Optimiser(Section):
 
     kind: Literal["adam", "sgd"] = "adam"
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    implementation: Literal["fused", "foreach"] = "fused"
+    implementation: Literal["fused", "foreach"] | None = None
     """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list of
-    tensors, with temporary tensors in between."""
+    tensors, with temporary tensors in between. If not given, what `training.kernels` take by default: `foreach` in
+    PyTorch, `fused` in Megatron-LM, and wherever kernels are those of no framework."""
 
     @model_validator(mode="before")
     @classmethod
@@ -103,6 +104,15 @@ class Overlap(Section):
 class Parallel(Section):
     """How a model with `workload.global_batch` is divided. Ways multiply to the NPUs of the topology."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _without_host(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "dispatch" in value:
+            if value["dispatch"] in (0, "0s"):  # of resolved experiments of earlier versions
+                return {name: given for name, given in value.items() if name != "dispatch"}
+            raise refused("what a host takes for a kernel is npu.host_kernel_time", "npu: {host_kernel_time: 10us}")
+        return value
+
     tensor: Ways = 1
     """Tensor parallelism: NPUs among which operators are divided (Shoeybi et al., "Megatron-LM", 2019)."""
     sequence: bool = False
@@ -121,7 +131,8 @@ class Parallel(Section):
     ] = Field(default=[])
     """Relative shares of tokens that go to the experts of each of the `expert` NPUs; equal if not given."""
     pipeline: Ways = 1
-    """Pipeline parallelism: stages, each with as many blocks of layers as any other."""
+    """Pipeline parallelism: stages, each with as many blocks of layers as any other. Where the blocks are one or two
+    short of that, the last stage, or the last and the first one, have one block less."""
     virtual: Ways = 1
     """Chunks of layers of a stage in an interleaved schedule (Narayanan et al., SC 2021, section 2.2)."""
     schedule: Schedule = "1f1b"
@@ -133,7 +144,7 @@ class Parallel(Section):
     """Data parallelism: copies of the model, each with its share of the batch; all that is left if not given."""
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too: this
-    is fully sharded data parallelism (FSDP)."""
+    is fully sharded data parallelism (FSDP). A single copy of the model has nobody to divide anything with."""
     hsdp: Annotated[int, Field(ge=2, le=1_048_576)] | None = None
     """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP), with
     copies of all parts in as many groups as there are. Within a group weights are gathered and gradients
@@ -169,8 +180,5 @@ class Parallel(Section):
     """The optimiser."""
     overlap: Overlap = Overlap()
     """What is communicated beside compute."""
-    dispatch: TimeOrZero = 0
-    """What the host of an NPU takes to issue a kernel, a collective or a message. It runs ahead of the NPU, except that
-    it waits for what other stages of a pipeline send; NPUs wait where it is slower than they are."""
     collectives: dict[FamilyName, dict[str, Any]] = Field(default={})
     """How collectives of single axes are carried out, where that is not as `collective` says: with the same keys."""

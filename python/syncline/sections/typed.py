@@ -282,10 +282,12 @@ class CollectiveWorkload(TypedDict, total=False):
 class Compute(TypedDict, total=False):
     """How the time of kernels is found (docs/compute.md)."""
 
-    kind: Literal["roofline", "systolic", "tiles", "table"]
-    """`roofline`: peak rate or memory bandwidth, whichever is slower; `systolic`: arrays of processing elements in
-    place of the SMs, whose time for a matrix product depends on its shape, or memory bandwidth; `tiles`:
-    matrix products in tiles and waves over the SMs, or memory bandwidth; `table`: measured times.
+    kind: Literal["gpu", "roofline", "systolic", "tiles", "table"]
+    """`gpu`: kernels of the GPU's libraries, by what they do, their shape and their size, at the clock that its
+    limit of power leaves; it is the default of GPUs of which constants are known. `roofline`: peak rate or
+    memory bandwidth, whichever is slower; `systolic`: arrays of processing elements in place of the SMs,
+    whose time for a matrix product depends on its shape, or memory bandwidth; `tiles`: matrix products in
+    tiles and waves over the SMs, or memory bandwidth; `table`: measured times.
     """
     rows: int
     """Rows of the array."""
@@ -386,6 +388,10 @@ class DividedWorkload(TypedDict, total=False):
     """The data type of kernels, as for other models; or a mapping that says of weights, compute, gradients and
     states in which data types they are. Of a name alone, weights and gradients have the width of an element,
     and the optimiser keeps a copy of the weights and moments of four bytes each.
+    """
+    layout: Literal["nhwc", "nchw"]
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default).
     """
 
 
@@ -612,6 +618,10 @@ class ModelWorkload(TypedDict, total=False):
     """
     sequence: int | None
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
+    layout: Literal["nhwc", "nchw"]
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default).
+    """
 
 
 class NcclEndpoint(TypedDict, total=False):
@@ -641,7 +651,24 @@ class Npu(TypedDict, total=False):
     no machine the GPU-like NPU of the ACE paper (Table V).
     """
 
-    gpu: Literal["p100", "v100-16gb", "v100-32gb", "a100-40gb", "a100-80gb", "h100", "h200", "b200", "gb200"] | None
+    gpu: (
+        Literal[
+            "p100",
+            "v100-16gb",
+            "v100-32gb",
+            "a100-40gb",
+            "a100-80gb",
+            "a100-pcie-40gb",
+            "a100-pcie-80gb",
+            "h100-pcie",
+            "h100-nvl",
+            "h100",
+            "h200",
+            "b200",
+            "gb200",
+        ]
+        | None
+    )
     """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given. A
     training on a topology file of GPUs needs it where the file does not say which GPUs these are.
     """
@@ -661,6 +688,16 @@ class Npu(TypedDict, total=False):
     """Bus between the NPU and its fabric interface, each direction; that of a GPU carries as much as its memory."""
     sm_read: str
     """Bytes that one SM reads per cycle when it drives a collective."""
+    power: str | None
+    """What the GPU may draw on average, with the compute model of a GPU: its clock falls until the kernels of an
+    iteration keep it. As the GPU comes, if not given.
+    """
+    host_kernel_time: str
+    """What the host takes to launch a kernel, a collective or a message, with `training.launch: host`. It runs ahead
+    of the NPU, except that it waits for what other stages of a pipeline send; NPUs wait where it is slower
+    than they are. With the compute model of a GPU 10 us, if not given: a property of the host and of what
+    runs on it.
+    """
     compute: Compute
     """The compute model."""
 
@@ -670,9 +707,10 @@ class Optimiser(TypedDict, total=False):
 
     kind: Literal["adam", "sgd"]
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    implementation: Literal["fused", "foreach"]
+    implementation: Literal["fused", "foreach"] | None
     """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list
-    of tensors, with temporary tensors in between.
+    of tensors, with temporary tensors in between. If not given, what `training.kernels` take by default:
+    `foreach` in PyTorch, `fused` in Megatron-LM, and wherever kernels are those of no framework.
     """
 
 
@@ -747,7 +785,9 @@ class Parallel(TypedDict, total=False):
     expert_loads: Sequence[float]
     """Relative shares of tokens that go to the experts of each of the `expert` NPUs; equal if not given."""
     pipeline: int
-    """Pipeline parallelism: stages, each with as many blocks of layers as any other."""
+    """Pipeline parallelism: stages, each with as many blocks of layers as any other. Where the blocks are one or two
+    short of that, the last stage, or the last and the first one, have one block less.
+    """
     virtual: int
     """Chunks of layers of a stage in an interleaved schedule (Narayanan et al., SC 2021, section 2.2)."""
     schedule: Literal["gpipe", "1f1b", "interleaved", "pipedream"]
@@ -760,7 +800,8 @@ class Parallel(TypedDict, total=False):
     """Data parallelism: copies of the model, each with its share of the batch; all that is left if not given."""
     zero: int
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too:
-    this is fully sharded data parallelism (FSDP).
+    this is fully sharded data parallelism (FSDP). A single copy of the model has nobody to divide anything
+    with.
     """
     hsdp: int | None
     """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP),
@@ -805,10 +846,6 @@ class Parallel(TypedDict, total=False):
     """The optimiser."""
     overlap: Overlap
     """What is communicated beside compute."""
-    dispatch: str
-    """What the host of an NPU takes to issue a kernel, a collective or a message. It runs ahead of the NPU, except
-    that it waits for what other stages of a pipeline send; NPUs wait where it is slower than they are.
-    """
     collectives: Mapping[str, Mapping[str, Any]]
     """How collectives of single axes are carried out, where that is not as `collective` says: with the same keys."""
 
@@ -994,6 +1031,23 @@ class Training(TypedDict, total=False):
     update: bool
     """Whether weight updates cost compute time, and states of an optimiser memory: those of stochastic gradient
     descent with momentum, or of the optimiser in `parallel` for a model with `workload.global_batch`.
+    """
+    kernels: Literal["eager", "compile", "megatron"]
+    """Whose kernels an NPU runs, with the compute model of a GPU: those of PyTorch as it is, of `torch.compile`, or
+    of Megatron-LM. It decides what is fused, and in which types losses are computed.
+    """
+    launch: Literal["host", "graph"]
+    """Who launches kernels: the host, one by one (`npu.host_kernel_time`), or a CUDA graph."""
+    attention: Literal["flash2", "flash3", "cudnn", "unfused"] | None
+    """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go
+    through memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU,
+    for models whose attention is fused.
+    """
+    loss: Literal["eager", "fused"]
+    """How cross-entropy is computed: by a softmax and the loss of its result, with logits that are cast to FP32 if
+    anything of the training is in FP32 (`eager`), or by one kernel that takes logits as they are and keeps
+    nothing else (`fused`, as of FlashAttention). Logits are often what a training of language models needs
+    most memory for.
     """
     background_embedding: bool
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from syncline.strategies import copies
 from syncline.strategies.mesh import REPLICA
 from syncline.strategies.nodes import UPDATE, WEIGHT_GRAD, Message, Nodes
 from syncline.strategies.setting import Role, Setting
@@ -92,6 +93,7 @@ class Gradients:
             self._serve(bucket)
             return
         kind = "reduce-scatter" if self.setting.parallel.zero else "all-reduce"
+        self.nodes.compute(WEIGHT_GRAD, copies.before_scatter(self.setting, bucket.weights))
         after = self.nodes.ready()
         for family, parameters in self.setting.parts(bucket.weights):
             size = parameters * self.setting.gradient

@@ -54,8 +54,8 @@ class Nodes:
     families: Mapping[str, int]
     """The numbers of families. Those that are missing have one rank each: they have nothing to say."""
     costs: Costs
-    dispatch: int = 0
-    """Picoseconds that the host takes to issue a kernel, a collective or a message; 0 for no host."""
+    host_kernel_time: int = 0
+    """Picoseconds that the host takes to launch a kernel, a collective or a message; 0 for no host."""
     layer: str = ""
     """The layer to which nodes are accounted."""
     nodes: list[Node] = field(default_factory=list)
@@ -138,14 +138,14 @@ class Nodes:
         """The host's part of a node: a node may begin when its first kernel has been issued, and what follows it when
         the others have.
         """
-        time = (self._issuing + 1) * self.dispatch
+        time = (self._issuing + 1) * self.host_kernel_time
         self._issuing = kernels - 1
         number = self._append(pass_, {"op": "time", "time_ps": time}, self._awaited, HOST)
         self._awaited = []
         return number
 
     def _add(self, pass_: str, work: dict[str, Any], after: Iterable[int | None], stream: int = MAIN) -> int:
-        if self.dispatch and work["op"] != "time":
+        if self.host_kernel_time and work["op"] != "time":
             kernels = len(self.costs.rows[work["cost"]]) if work["op"] == "kernels" else 1
             after = [*after, self._issue(pass_, kernels)]
         return self._append(pass_, work, after, stream)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from syncline.strategies import schedules, weights
+from syncline.strategies import copies, schedules, weights
 from syncline.strategies.gradients import Bucket, Gradients, buckets
 from syncline.strategies.layers import Communicate, Compute, Exchange, Join, LayerPasses, LayerSteps, Ring, Step
 from syncline.strategies.nodes import FORWARD, INPUT_GRAD, Message, Node, Nodes
@@ -24,7 +24,7 @@ class Stage:
         self.setting = setting
         self.role = role
         parallel = setting.parallel
-        self.nodes = Nodes(families, setting.costs, parallel.dispatch)
+        self.nodes = Nodes(families, setting.costs, setting.host_kernel_time)
         pieces = weights.placed(setting.model, parallel.pipeline, parallel.virtual)[role.stage]
         passes = LayerPasses(parallel, setting.costs, role.expert)
         self.chunks: list[list[LayerSteps]] = [[passes.steps(layer) for layer in piece] for piece in pieces]
@@ -154,17 +154,26 @@ class Stage:
         self.visited += 1
 
     def _gather_ahead(self) -> None:
-        """Gathers the weights of the layer to come, and of so many behind it; that of this one is waited for."""
+        """Gathers the weights of the layer to come, and of so many behind it; those of this one are waited for, and
+        copied out of their buffer.
+        """
         nodes, setting = self.nodes, self.setting
         until = min(len(self.visits), self.visited + setting.parallel.prefetch + 1)
-        after = [] if nodes.last is None else [nodes.last]
         while len(self.gathers) < until:
-            turn, layer = self.visits[len(self.gathers)]
-            nodes.layer = self.chunks[turn.chunk][layer].name
-            pass_ = FORWARD if turn.forward else INPUT_GRAD
-            parts = setting.parts(self.weights[turn.chunk][layer])
+            pass_, held = self._visited(len(self.gathers))
+            nodes.compute(pass_, copies.before_gather(setting, held))
+            after = [] if nodes.last is None else [nodes.last]
+            parts = setting.parts(held)
             self.gathers.append([one for f, n in parts for one in nodes.gather(pass_, f, n * setting.element, after)])
+        pass_, held = self._visited(self.visited)
         nodes.wait(*self.gathers[self.visited])
+        nodes.compute(pass_, copies.behind_gather(setting, held))
+
+    def _visited(self, visit: int) -> tuple[str, Weights]:
+        """The pass of a visit to a layer, and the weights of that, to which nodes are accounted from now on."""
+        turn, layer = self.visits[visit]
+        self.nodes.layer = self.chunks[turn.chunk][layer].name
+        return FORWARD if turn.forward else INPUT_GRAD, self.weights[turn.chunk][layer]
 
     def _play(self, step: Step) -> None:
         nodes = self.nodes

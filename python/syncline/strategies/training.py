@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,8 @@ from syncline.fabric.topology import Topology
 from syncline.models.evaluate import ParameterError, evaluate
 from syncline.models.model import Layer, Model, Operator
 from syncline.sections.collective import Collective
+from syncline.sections.execution import Execution
+from syncline.sections.npu import Npu
 from syncline.sections.parallel import FamilyName, Parallel
 from syncline.sections.wording import violations
 from syncline.sections.workloads import DividedWorkload, Training
@@ -25,7 +27,7 @@ from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
-from syncline.strategies.setting import Setting
+from syncline.strategies.setting import GATHERING, Setting
 
 if TYPE_CHECKING:
     from syncline.sections.experiment import Experiment
@@ -44,6 +46,8 @@ class Request:
     """Those of a product topology."""
     numbers: tuple[int, ...] | None = None
     """The numbers of those that train, if that is not the whole machine."""
+    execution: Execution = field(default_factory=Execution)
+    """How an NPU runs the model."""
 
     @classmethod
     def of(
@@ -56,43 +60,61 @@ class Request:
     ) -> Request:
         """Of the sections of an experiment; `members` are the NPUs that take part, all in one group."""
         sizes = tuple(dim.size for dim in fabric.dims) if isinstance(fabric, Topology) else None
-        if members is None:
-            return cls(workload, parallel, training, fabric.npus, sizes)
-        return cls(workload, parallel, training, len(members[0]), sizes, tuple(members[0]))
+        npus, numbers = (fabric.npus, None) if members is None else (len(members[0]), tuple(members[0]))
+        return cls(workload, parallel, training, npus, sizes, numbers)
+
+    def on(self, npu: Npu) -> Request:
+        """The same on such NPUs, with the kernels of a framework if their compute model knows these."""
+        return replace(self, execution=Execution.of(npu, self.training))
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What tells it from others."""
         sections = (section.model_dump_json() for section in (self.workload, self.parallel, self.training))
-        return (*sections, self.workload.file.content, self.npus, self.sizes, self.numbers)
+        return (*sections, self.workload.file.content, self.npus, self.sizes, self.numbers, self.execution)
 
     def model(self, samples: int) -> Model:
         """The model, evaluated for a micro-batch of so many samples. Raises as `models.evaluate`."""
         workload = self.workload
         parameters = tuple(sorted(workload.parameters.items()))
-        key = (str(workload.model), workload.file.content, samples, workload.sequence, parameters)
+        fused = self.execution.fused
+        key = (str(workload.model), workload.file.content, samples, workload.sequence, parameters, fused)
         if key not in _models:
             if len(_models) >= MOST_MODELS:
                 _models.clear()
             evaluated = evaluate(workload.file, samples, workload.sequence, workload.parameters)
-            _models[key] = shared(evaluated)
+            _models[key] = shared(self.execution.model(evaluated))
         return _models[key]
 
     def setting(self) -> Setting:
         """The training, whose ways are right."""
         workload, training = self.workload, self.training
-        parallel = checks.settled(self.parallel, self.npus, self.sizes)
+        parallel, execution = checks.settled(self.parallel, self.npus, self.sizes), self.execution
+        if parallel.optimiser.implementation is None:
+            optimiser = parallel.optimiser.model_copy(update={"implementation": execution.optimiser})
+            parallel = parallel.model_copy(update={"optimiser": optimiser})
+        cast = _cast(workload, parallel)
+        model = self.model(parallel.micro_batch)
+        framework = execution.framework(workload.widths, model, workload.layout, casts_whole=cast is not None)
+        micros = workload.global_batch // ((parallel.data or 1) * parallel.micro_batch)
+        # Megatron-LM's products add to gradients themselves; what ZeRO 2 divides is added once it is divided.
+        adds = execution.kernels in ("eager", "compile") and micros > 1 and parallel.zero < DIVIDING
+        added = workload.widths.gradients if adds else 0
         return Setting(
-            model=self.model(parallel.micro_batch),
+            model=model,
             parallel=parallel,
             mesh=Mesh.of(parallel, self.npus, self.sizes, self.numbers),
-            costs=Costs(workload.element, workload.linear_element, cast=_cast(workload, parallel)),
-            micros=workload.global_batch // ((parallel.data or 1) * parallel.micro_batch),
+            costs=Costs(workload.element, workload.linear_element, framework, cast, added),
+            micros=micros,
             bucket=training.bucket,
             first_bucket=training.first_bucket,
             overlap=training.overlap,
             costs_update=training.update,
+            host_kernel_time=execution.host_kernel_time,
             given=workload.widths,
+            kernels=execution.kernels or "eager",
+            fused_loss=execution.fused_loss,
+            workspace=execution.workspace,
         )
 
     def violations(self) -> Iterator[Violation]:
@@ -127,8 +149,8 @@ class Request:
 
 ELEMENTS: Final = (1, 2, 4, 8)
 """Bytes of elements for which the engine knows what operators ask (`crates/workload/src/described/request.rs`)."""
-GATHERING: Final = 3
-"""The stage of ZeRO that gathers weights, which are cast before."""
+DIVIDING: Final = 2
+"""The stage of ZeRO that divides gradients."""
 MOST_MODELS: Final = 64
 _models: Final[dict[tuple[object, ...], Model]] = {}
 """Models that have been evaluated, since a search asks for the same ones again and again."""
@@ -163,7 +185,8 @@ def of(experiment: Experiment) -> Request:
     """The request of an experiment whose workload is one."""
     workload, fabric = experiment.workload, experiment.topology
     assert isinstance(workload, DividedWorkload)
-    return Request.of(workload, experiment.parallel, experiment.training, fabric, experiment.members)
+    request = Request.of(workload, experiment.parallel, experiment.training, fabric, experiment.members)
+    return request.on(experiment.npu)
 
 
 def divided(experiment: Experiment) -> Divided:

@@ -91,6 +91,7 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
         return Err(refusal.accepting(format!("1 to {}", u16::MAX - 1)).into());
     }
     let costs = costs(&graph.costs)?;
+    let npu = npu.throttled(&mix(graph, &costs));
     let mut names: BTreeMap<&str, u32> = BTreeMap::new();
     let mut layers: Vec<String> = Vec::new();
     let mut classes = Vec::new();
@@ -164,6 +165,22 @@ pub(super) fn graphs(spec: &Spec, graph: &GraphSpec, iterations: u32, npu: Npu) 
     let source = Box::new(Listed::new(layers, classes));
     let all = Demand { iterations, ..Demand::default() };
     Ok(Job { demands, classes: of_classes, uses, sends, kernels, compute_ps, outside, ..Job::of_all(source, all, npu) })
+}
+
+/// The kernels of rows of costs that all NPUs run in an iteration, and how often.
+fn mix(graph: &GraphSpec, costs: &[Cost]) -> Vec<(KernelDemand, u64)> {
+    let mut often = vec![0; costs.len()];
+    for class in &graph.classes {
+        for node in &class.nodes {
+            if let WorkSpec::Kernels { cost } = node.work
+                && let Some(count) = often.get_mut(cost as usize)
+            {
+                *count += class.npus.len() as u64;
+            }
+        }
+    }
+    let rows = costs.iter().zip(often).filter(|(_, count)| *count > 0);
+    rows.flat_map(|(cost, count)| cost.each().map(move |kernel| (kernel, count))).collect()
 }
 
 /// The rows of a table of costs. Refuses matrix products whose operations are not those of their kernel: compute models that know

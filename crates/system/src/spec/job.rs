@@ -9,6 +9,7 @@ use serde::Deserialize;
 use std::sync::Arc;
 use syncline_workload::Counted;
 use syncline_workload::described::layers::{LayerSpec, RecommenderSpec};
+use syncline_workload::frameworks::Framework;
 
 /// What is run.
 #[derive(Clone, Debug, Deserialize)]
@@ -55,6 +56,9 @@ pub enum JobSpec {
         stragglers: Vec<(u32, f64)>,
         /// The NPU as compute sees it.
         compute: ComputeSpec,
+        /// What the host takes to launch a kernel or a collective; it launches nothing if zero.
+        #[serde(default)]
+        host_kernel_ps: u64,
         /// What works on embedding tables beside the training loop; nothing does if left out.
         #[serde(default)]
         background: Option<ComputeSpec>,
@@ -172,6 +176,9 @@ pub enum WorkloadSpec {
         /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
         #[serde(default)]
         linear_bytes: Option<u32>,
+        /// The framework whose kernels they are; the least kernels that operators need if left out.
+        #[serde(default)]
+        framework: Option<Framework>,
         /// Which kernels cost time.
         kernels: Counted,
     },
@@ -184,6 +191,9 @@ pub enum WorkloadSpec {
         /// Bytes of an element of the factors of linear layers' products; those of other elements if left out.
         #[serde(default)]
         linear_bytes: Option<u32>,
+        /// The framework whose kernels they are; the least kernels that operators need if left out.
+        #[serde(default)]
+        framework: Option<Framework>,
         /// Which kernels cost time.
         kernels: Counted,
     },

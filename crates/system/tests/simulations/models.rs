@@ -28,7 +28,7 @@ fn operator(kind: &str, sizes: &[(&str, u64)]) -> OperatorSpec {
 }
 
 fn of_layers(layers: Vec<LayerSpec>) -> WorkloadSpec {
-    WorkloadSpec::Layers { layers, element_bytes: 2, linear_bytes: None, kernels: Counted::All }
+    WorkloadSpec::Layers { layers, element_bytes: 2, linear_bytes: None, framework: None, kernels: Counted::All }
 }
 
 /// Four convolutions with batch norm, each of which halves the image, and a classifier: 2.1 million parameters, 8 images.

@@ -30,7 +30,7 @@ from syncline.experiment.load import Variant
 from syncline.models import times
 from syncline.models.demands import Kernel
 from syncline.models.model import Layer
-from syncline.strategies import build, weights
+from syncline.strategies import build, copies, weights
 from syncline.strategies.costs import Kernels
 from syncline.strategies.layers import Communicate, Compute, Exchange, LayerPasses, Ring, Step
 from syncline.strategies.mesh import REPLICA
@@ -208,11 +208,13 @@ class Predictor:
         return tied + (self._collective(setting, "tensor", "all-reduce", whole) if whole else 0.0)
 
     def _gathered(self, stage: _Stage, setting: Setting) -> float:
-        """With ZeRO 3, what the weights of a micro-batch take beyond its compute."""
+        """With ZeRO 3, what the weights of a micro-batch, and copies around collectives, take beyond its compute."""
         if setting.parallel.zero != 3:
             return 0.0
         gather = self._collective(setting, "data", "all-gather", stage.weights.total * setting.element)
-        return sum(max(0.0, gather - of.compute) for of in (stage.forward, stage.backward))
+        copied = copies.before_gather(setting, stage.weights) + copies.behind_gather(setting, stage.weights)
+        of_passes = sum(self._time(copied) + max(0.0, gather - of.compute) for of in (stage.forward, stage.backward))
+        return of_passes + self._time(copies.before_scatter(setting, stage.weights))
 
     # Stages and layers
 

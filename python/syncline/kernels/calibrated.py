@@ -1,0 +1,118 @@
+"""Which GPUs have constants of their own, which take those of another one, and how far these may be off.
+
+Of a *calibrated* GPU kernels were measured. The constants are fractions of published rates and times of single SMs, so
+that another GPU takes those of a calibrated one with its own SMs, clock, rates and limit of power: it is *scaled*, and
+what that leaves out is a range, `RANGE`. Attention of a library that was not measured takes the constants of one that
+is about as fast (`STANDS_FOR`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import yaml
+
+from syncline.fabric.gpus import Gpu
+
+Attention = Literal["flash2", "flash3", "cudnn", "unfused"]
+
+CALIBRATED: Final[Mapping[str, str]] = {"h100": "h100", "h200": "h200"}
+"""GPUs whose kernels were measured, and the files of their constants."""
+SCALED: Final[Mapping[str, str]] = {
+    "v100-16gb": "h100",
+    "v100-32gb": "h100",
+    "a100-40gb": "h100",
+    "a100-80gb": "h100",
+    "a100-pcie-40gb": "h100",
+    "a100-pcie-80gb": "h100",
+    "h100-pcie": "h100",
+    "h100-nvl": "h100",
+    "b200": "h100",
+    "gb200": "h100",
+}
+"""GPUs that take the constants of a calibrated one, and whose."""
+RANGE: Final = 0.25
+"""How far times of kernels of a scaled GPU may be off, either way."""
+LIBRARIES: Final[Mapping[str, tuple[Attention, ...]]] = {
+    "v100-16gb": ("unfused",),
+    "v100-32gb": ("unfused",),
+    **dict.fromkeys(("a100-40gb", "a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb"), ("flash2", "unfused")),
+    **dict.fromkeys(("h100", "h200", "h100-pcie", "h100-nvl"), ("cudnn", "flash2", "flash3", "unfused")),
+    **dict.fromkeys(("b200", "gb200"), ("cudnn", "flash2", "unfused")),
+}
+"""Implementations of attention that there are for a GPU, the one first that PyTorch's `scaled_dot_product_attention`
+takes (PyTorch 2.11 prefers cuDNN from Hopper on). FlashAttention 2 begins with the A100, 3 is for Hopper."""
+STANDS_FOR: Final[Mapping[Attention, Attention]] = {"flash3": "cudnn"}
+"""FlashAttention 3 in BF16 is within a few percent of cuDNN's attention forward, and about as fast backward (Shah et
+al., "FlashAttention-3", 2024, Figs. 5 and 6)."""
+
+
+def is_known(gpu: str) -> bool:
+    """Whether there are constants for a GPU."""
+    return gpu in CALIBRATED or gpu in SCALED
+
+
+def base(gpu: str) -> str:
+    """The file of the constants of a GPU. Raises `KeyError` if there are none."""
+    return CALIBRATED[gpu] if gpu in CALIBRATED else SCALED[gpu]
+
+
+@cache
+def constants(name: str) -> Mapping[str, Any]:
+    """The constants in a file."""
+    found: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text())
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What decides on the kernels of a GPU."""
+
+    sms: int
+    width: int
+    """Bytes of an element of the factors of products."""
+    peak: float
+    """FLOP/s of products."""
+    attention: Attention
+    power: int
+    """Watts that it may draw."""
+
+
+def model(gpu: Gpu, use: Use) -> dict[str, Any]:
+    """The engine's description of a GPU (`compute::gpu::Gpu`). Raises `KeyError` if there are no constants."""
+    found = constants(base(gpu.name))
+    of_power = dict(found["power"])
+    share = gpu.power / found["power"]["limit_w"]
+    # An SM takes in as many bytes of operands in a step, and as much energy in a second, whatever the type of elements.
+    on_sms = {"sms": use.sms, "depth": HALF * found["products"]["depth"] // use.width}
+    convolutions = found["convolutions"]
+    flops = use.peak / BF16[base(gpu.name)]
+    bandwidth = gpu.memory_bandwidth / BANDWIDTH[base(gpu.name)]
+    of_power |= {
+        "limit_w": float(use.power),
+        "idle_w": of_power["idle_w"] * share,
+        "per_flop_pj": of_power["per_flop_pj"] * share / flops,
+        "per_byte_pj": of_power["per_byte_pj"] * share / bandwidth,
+    }
+    library = STANDS_FOR.get(use.attention, use.attention)
+    of_library = found["attention"].get(library, next(iter(found["attention"].values())))
+    return {
+        "kind": "gpu",
+        "products": found["products"] | on_sms,
+        "convolutions": convolutions | {"products": convolutions["products"] | on_sms},
+        "attention": of_library,
+        "memory": found["memory"],
+        "power": of_power,
+    }
+
+
+HALF: Final = 2
+"""Bytes of an element of the products that constants were fitted to."""
+BF16: Final[Mapping[str, float]] = {"h100": 989.4e12, "a100": 312e12, "h200": 989.4e12}
+"""FLOP/s of the GPUs of the files."""
+BANDWIDTH: Final[Mapping[str, float]] = {"h100": 3350e9, "a100": 2039e9, "h200": 4800e9}
+"""Bytes/s of the memories of these."""
