@@ -1,8 +1,8 @@
 """Whole training iterations on the H100 as sums of their kernels, held against what a profiler saw.
 
-Nothing is fitted to them. `MEASURED` has the time in which kernels ran and their number, of plain PyTorch 2.11 on one NVIDIA H100
-80GB HBM3 (SXM, 700 W) without communication: GPT with norms in front, biases and GELU; Llama with RMS norms, rotary positions
-and SwiGLU; ResNet-50 of torchvision; Adam fused, SGD foreach with momentum.
+Nothing is fitted to their times. They were measured in plain PyTorch 2.11 on one NVIDIA H100 80GB HBM3 (SXM, 700 W)
+without communication: the time in which kernels ran, and their number. GPT has norms in front, biases and GELU; Llama
+has RMS norms, rotary positions and SwiGLU; ResNet-50 is that of torchvision; Adam and SGD with momentum are fused.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from lab.gpu_kernels import fit
+from lab.gpu_kernels import fit, rows
 from lab.gpu_kernels.fit import Constants
 from syncline.core import _core
 from syncline.models import file
@@ -52,60 +52,63 @@ class Iteration:
             "element_bytes": self.element_bytes,
             "framework": framework,
         }
-        parameters, is_first = 0, True
+        parameters, tensors, is_first = 0, 0, True
         for operator, answer in zip(self.operators, json.loads(_core.demands(json.dumps(request))), strict=True):
             kind = operator["kind"]
             parameters += answer["params"]
+            tensors += _tensors(operator) if answer["params"] else 0
             passes = ["forward", "weight_grad"] + ([] if is_first and kind == "convolution" else ["input_grad"])
             is_first = False
             for pass_ in passes:
                 yield from ((f"{kind} {pass_}", kernel) for kernel in answer[pass_])
-        yield from (("update", kernel) for kernel in self._update(parameters))
+        step = {
+            "optimiser": self.optimiser,
+            "implementation": "fused",
+            "decays": True,
+            "element_bytes": self.weight_bytes,
+        }
+        yield from (("update", kernel) for kernel in rows.update(step, parameters, tensors))
 
-    def _update(self, parameters: int) -> list[dict[str, Any]]:
-        tensors = {"adam": [7], "momentum": [2, 3, 3]}[self.optimiser]
-        kind = {"memory": {"kernel": "update", "wide": self.weight_bytes >= 4}}
-        return [{"flops": 0, "bytes": n * parameters * self.weight_bytes, "kind": kind} for n in tensors]
+
+def _tensors(operator: dict[str, Any]) -> int:
+    return 2 if operator["kind"] in ("layer-norm", "batch-norm") or operator.get("bias") == 1 else 1
 
 
-def transformer(
-    batch: int, sequence: int, layers: int, hidden: int, heads: int, forward: int, vocabulary: int, llama: bool
-) -> list[dict[str, Any]]:
-    """The operators of a decoder."""
-    rows = batch * sequence
-    norm = {"kind": "rms-norm" if llama else "layer-norm", "rows": rows, "features": hidden}
-    bias = 0 if llama else 1
-    add = {"kind": "add", "rows": rows, "features": hidden}
+@dataclass(frozen=True)
+class Decoder:
+    """A transformer."""
 
-    def linear(inputs: int, outputs: int, bias: int = bias) -> dict[str, Any]:
-        return {"kind": "linear", "rows": rows, "inputs": inputs, "outputs": outputs, "bias": bias}
+    layers: int
+    hidden: int
+    heads: int
+    forward: int
+    vocabulary: int
+    is_llama: bool = True
 
-    attention = {"kind": "attention", "sequences": batch, "heads": heads, "kv_heads": heads, "queries": sequence}
-    attention |= {"keys": sequence, "head_size": hidden // heads, "causal": 1, "fused": 1}
-    rotary = [{"kind": "rotary", "rows": rows, "features": hidden}] * (ROTATED if llama else 0)
-    projections = [linear(hidden, hidden)] * 3 if llama else [linear(hidden, 3 * hidden)]
-    if llama:
-        mlp = [linear(hidden, forward)] * 2 + [{"kind": "swiglu", "rows": rows, "features": forward}]
-    else:
-        mlp = [linear(hidden, forward), {"kind": "gelu", "rows": rows, "features": forward}]
-    layer = [
-        norm,
-        *projections,
-        *rotary,
-        attention,
-        linear(hidden, hidden),
-        add,
-        norm,
-        *mlp,
-        linear(forward, hidden),
-        add,
-    ]
-    ends = [
-        norm,
-        linear(hidden, vocabulary, 0),
-        {"kind": "softmax-cross-entropy", "rows": rows, "vocabulary": vocabulary},
-    ]
-    return [{"kind": "embedding", "rows": rows, "vocabulary": vocabulary, "features": hidden}, *layer * layers, *ends]
+    def operators(self, batch: int, sequence: int) -> list[dict[str, Any]]:
+        """Its operators."""
+        rows, hidden, bias = batch * sequence, self.hidden, 0 if self.is_llama else 1
+        norm = {"kind": "rms-norm" if self.is_llama else "layer-norm", "rows": rows, "features": hidden}
+        add = {"kind": "add", "rows": rows, "features": hidden}
+        attention = {"kind": "attention", "sequences": batch, "heads": self.heads, "kv_heads": self.heads}
+        attention |= {"queries": sequence, "keys": sequence, "head_size": hidden // self.heads, "causal": 1, "fused": 1}
+
+        def linear(inputs: int, outputs: int) -> dict[str, Any]:
+            return {"kind": "linear", "rows": rows, "inputs": inputs, "outputs": outputs, "bias": bias}
+
+        up = linear(hidden, self.forward)
+        if self.is_llama:
+            given = [linear(hidden, hidden)] * 3 + [{"kind": "rotary", "rows": rows, "features": hidden}] * ROTATED
+            gated = [up, up, {"kind": "swiglu", "rows": rows, "features": self.forward}]
+        else:
+            given = [linear(hidden, 3 * hidden)]
+            gated = [up, {"kind": "gelu", "rows": rows, "features": self.forward}]
+        first = [norm, *given, attention, linear(hidden, hidden), add]
+        second = [norm, *gated, linear(self.forward, hidden), add]
+        table = {"rows": rows, "vocabulary": self.vocabulary}
+        logits = {**linear(hidden, self.vocabulary), "bias": 0}
+        ends = [norm, logits, {"kind": "softmax-cross-entropy", **table}]
+        return [{"kind": "embedding", **table, "features": hidden}, *(first + second) * self.layers, *ends]
 
 
 def network(name: str, samples: int) -> list[dict[str, Any]]:
@@ -116,18 +119,18 @@ def network(name: str, samples: int) -> list[dict[str, Any]]:
 
 def measured() -> list[Iteration]:
     """What was measured."""
-    gpt = {"layers": 24, "hidden": 1024, "heads": 16, "forward": 4096, "vocabulary": 50257, "llama": False}
-    small = {"layers": 24, "hidden": 2048, "heads": 16, "forward": 5504, "vocabulary": 32000, "llama": True}
-    large = {"layers": 8, "hidden": 4096, "heads": 32, "forward": 11008, "vocabulary": 32000, "llama": True}
-    amp = {"loss_bytes": 4}
+    gpt = Decoder(layers=24, hidden=1024, heads=16, forward=4096, vocabulary=50257, is_llama=False)
+    small = Decoder(layers=24, hidden=2048, heads=16, forward=5504, vocabulary=32000)
+    large = Decoder(layers=8, hidden=4096, heads=32, forward=11008, vocabulary=32000)
+    amp = {"loss_bytes": 2}  # the profiler saw no cast of logits
     image = {"residual_bytes": 2, "loss_bytes": 4}
     return [
-        Iteration("gpt2-medium b8", transformer(8, 1024, **gpt), 63.112, 1081),
-        Iteration("gpt2-medium b8 amp", transformer(8, 1024, **gpt), 75.898, 1615, framework=amp, weight_bytes=4),
-        Iteration("gpt2-medium b2", transformer(2, 1024, **gpt), 19.545, 980),
-        Iteration("llama-1.3b b4", transformer(4, 2048, **small), 157.727, 2084),
-        Iteration("llama-1.3b b4 compile", transformer(4, 2048, **small), 132.897, 1532, kernels_of="compile"),
-        Iteration("llama2-7b, 8 layers", transformer(1, 4096, **large), 96.300, 828),
+        Iteration("gpt2-medium b8", gpt.operators(8, 1024), 63.112, 1081),
+        Iteration("gpt2-medium b8 amp", gpt.operators(8, 1024), 75.898, 1615, framework=amp, weight_bytes=4),
+        Iteration("gpt2-medium b2", gpt.operators(2, 1024), 19.545, 980),
+        Iteration("llama-1.3b b4", small.operators(4, 2048), 157.727, 2084),
+        Iteration("llama-1.3b b4 compile", small.operators(4, 2048), 132.897, 1532, kernels_of="compile"),
+        Iteration("llama2-7b, 8 layers", large.operators(1, 4096), 96.300, 828),
         Iteration(
             "resnet50 b64 NHWC FP16 amp",
             network("resnet50", 64),

@@ -28,8 +28,8 @@ use crate::operators::{Operator, product};
 use serde::Deserialize;
 
 use MemoryKernel::{
-    Cast, ColumnSum, Dropout, Elementwise, Lookup, LookupGradient, Loss, LossGradient, Norm, NormGradient, Softmax,
-    SoftmaxGradient, Strided,
+    Cast, ColumnSum, Dropout, Elementwise, Lookup, LookupGradient, Loss, LossGradient, Norm, NormGradient, NormSum,
+    RmsNorm, Softmax, SoftmaxGradient, Strided,
 };
 
 /// Whose kernels an NPU runs.
@@ -79,9 +79,9 @@ fn memory(kernel: MemoryKernel, elements: u64, bytes: u64) -> Demand {
 }
 
 /// A sum over rows of a matrix of so many elements.
-fn column_sum(elements: u64, columns: u64, bytes: u64) -> Demand {
+fn column_sum(kernel: MemoryKernel, elements: u64, columns: u64, bytes: u64) -> Demand {
     let columns = u32::try_from(columns).unwrap_or(u32::MAX);
-    let kind = KernelKind::Memory(Traffic { kernel: ColumnSum, wide: bytes >= WIDE, columns });
+    let kind = KernelKind::Memory(Traffic { kernel, wide: bytes >= WIDE, columns });
     Demand::new(elements, product(&[elements, bytes])).as_kind(kind)
 }
 
@@ -97,7 +97,8 @@ impl Framework {
             "linear" => of.linear(plain.clone()),
             "attention" => of.attention(plain.clone()),
             "rotary" => of.rotary(),
-            "layer-norm" | "rms-norm" => of.norm(),
+            "layer-norm" => of.norm(Norm),
+            "rms-norm" => of.norm(RmsNorm),
             "gelu" | "silu" | "tanh" => of.activation(),
             "swiglu" | "geglu" => of.gated(),
             "dropout" => of.dropout(),
@@ -145,10 +146,14 @@ impl Of<'_> {
         memory(kernel, product(&[tensors, elements]), self.bytes)
     }
 
-    /// Casts between the wide type and that of products; none without autocast.
-    fn casts(self, elements: u64) -> Vec<Demand> {
-        let cast = memory(Cast, elements, self.wide() + self.bytes);
-        if self.is_autocast() { vec![cast] } else { Vec::new() }
+    /// A cast from the wide type to that of products, which vectors do; none without autocast.
+    fn narrowed(self, elements: u64) -> Option<Demand> {
+        self.is_autocast().then(|| memory(Elementwise, elements, self.wide() + self.bytes))
+    }
+
+    /// A cast back, which moves element by element.
+    fn widened(self, elements: u64) -> Option<Demand> {
+        self.is_autocast().then(|| memory(Cast, elements, self.wide() + self.bytes))
     }
 
     /// The kernels as they are described, each product with the layout of its pass.
@@ -173,11 +178,11 @@ impl Of<'_> {
         let &[rows, _, outputs, bias] = self.sizes else { unreachable!("sizes of linear") };
         let params = plain.params;
         let mut kernels = self.as_described(plain);
-        kernels.forward.splice(0..0, self.casts(params));
+        kernels.forward.splice(0..0, self.narrowed(params));
         if bias == 1 {
-            kernels.weight_grad.push(column_sum(product(&[rows, outputs]), outputs, self.bytes));
+            kernels.weight_grad.push(column_sum(ColumnSum, product(&[rows, outputs]), outputs, self.bytes));
         }
-        kernels.weight_grad.extend(self.casts(params));
+        kernels.weight_grad.extend(self.widened(params));
         kernels
     }
 
@@ -217,11 +222,12 @@ impl Of<'_> {
 
     /// Attention whose scores go through memory.
     fn scores(self, plain: Operator) -> Operator {
+        let columns = u32::try_from(self.sizes[4]).unwrap_or(u32::MAX);
         let with = |kernels: Vec<Demand>, layout, softmax: MemoryKernel| {
             let known = |kernel: Demand| match kernel.gemm {
                 Some(_) => kernel.as_kind(KernelKind::Product(layout)),
                 None => {
-                    kernel.as_kind(KernelKind::Memory(Traffic { wide: self.bytes >= WIDE, ..Traffic::of(softmax) }))
+                    kernel.as_kind(KernelKind::Memory(Traffic { kernel: softmax, wide: self.bytes >= WIDE, columns }))
                 }
             };
             kernels.into_iter().map(known).collect()
@@ -244,13 +250,13 @@ impl Of<'_> {
         Operator { forward: turn.clone(), input_grad: turn, ..Operator::default() }
     }
 
-    fn norm(self) -> Operator {
+    fn norm(self, kernel: MemoryKernel) -> Operator {
         let (n, wide) = (self.elements(), self.wide());
         let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n]), wide);
-        let mut forward = vec![sweep(Norm, 2)];
-        forward.extend(self.casts(n));
-        let mut weight_grad = self.casts(n);
-        weight_grad.push(column_sum(product(&[2, n]), self.sizes[1], wide));
+        let mut forward = vec![sweep(kernel, 2)];
+        forward.extend(self.narrowed(n));
+        let mut weight_grad = Vec::from_iter(self.widened(n));
+        weight_grad.push(column_sum(NormSum, product(&[2, n]), self.sizes[1], wide));
         Operator { params: 0, forward, weight_grad, input_grad: vec![sweep(NormGradient, 3)] }
     }
 
@@ -293,13 +299,19 @@ impl Of<'_> {
         }
     }
 
-    /// The gradients of both ways meet where they began.
+    /// The gradients of both ways meet where they began. Under autocast what is added is narrow, and so is its gradient.
     fn add(self) -> Operator {
-        let sweep = |tensors| vec![memory(Elementwise, product(&[tensors, self.elements()]), self.residual())];
+        let (n, residual) = (self.elements(), self.residual());
+        let sweep = |tensors| memory(Elementwise, product(&[tensors, n]), residual);
         match self.framework.kernels {
             // The normalisation that follows has the sum at hand, and adds the gradients.
-            Fusion::Compile => Operator { forward: sweep(2), input_grad: sweep(1), ..Operator::default() },
-            _ => Operator { forward: sweep(3), input_grad: sweep(3), ..Operator::default() },
+            Fusion::Compile => Operator { forward: vec![sweep(2)], input_grad: vec![sweep(1)], ..Operator::default() },
+            _ => {
+                let forward = vec![memory(Elementwise, n, 2 * residual + self.bytes)];
+                let cast = memory(Elementwise, n, residual + self.bytes);
+                let input_grad = std::iter::once(sweep(3)).chain((residual > self.bytes).then_some(cast)).collect();
+                Operator { forward, input_grad, ..Operator::default() }
+            }
         }
     }
 
@@ -317,9 +329,8 @@ impl Of<'_> {
     fn loss(self) -> Operator {
         let (n, loss) = (self.elements(), u64::from(self.framework.loss_bytes));
         let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n]), loss);
-        let cast = memory(Cast, n, loss + self.bytes);
-        let casts = || if loss > self.bytes { vec![cast] } else { Vec::new() };
-        let mut forward = casts();
+        let cast = |kernel| (loss > self.bytes).then(|| memory(kernel, n, loss + self.bytes));
+        let mut forward = Vec::from_iter(cast(Cast));
         let mut input_grad = Vec::new();
         match self.framework.kernels {
             // The largest logit, differences, exponentials, their sum, quotients; backward, their product with the gradient.
@@ -332,7 +343,7 @@ impl Of<'_> {
                 input_grad.extend([sweep(Elementwise, 1), sweep(LossGradient, 3)]);
             }
         }
-        input_grad.extend(casts());
+        input_grad.extend(cast(Elementwise));
         Operator { forward, input_grad, ..Operator::default() }
     }
 }

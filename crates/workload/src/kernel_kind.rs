@@ -28,7 +28,9 @@ pub struct Traffic {
     /// Whether its elements have four bytes or more.
     #[serde(default)]
     pub wide: bool,
-    /// Columns, of a sum over rows, or channels, of statistics that take a block of threads each; 0 of other kernels.
+    /// How long the work of one block of threads is, where that matters; 0 of other kernels. Of sums over rows and of statistics
+    /// of planes, the columns or channels, of which a block has one; of a softmax, the elements of a row; of an
+    /// update, those of the longest chunk.
     #[serde(default)]
     pub columns: u32,
 }
@@ -109,10 +111,14 @@ pub enum MemoryKernel {
     Dropout,
     /// Normalises rows.
     Norm,
+    /// The same by their root mean square.
+    RmsNorm,
     /// The gradient of the input of a normalisation.
     NormGradient,
     /// Sums over rows, for each of so many columns: gradients of biases, scales and shifts.
     ColumnSum,
+    /// Such sums of the gradients of a normalisation's scale and shift.
+    NormSum,
     /// Softmax over rows.
     Softmax,
     /// Its gradient.
@@ -145,15 +151,17 @@ pub enum MemoryKernel {
 
 impl MemoryKernel {
     /// All of them.
-    pub const ALL: [MemoryKernel; 22] = [
+    pub const ALL: [MemoryKernel; 24] = [
         MemoryKernel::Elementwise,
         MemoryKernel::Strided,
         MemoryKernel::Transpose,
         MemoryKernel::Cast,
         MemoryKernel::Dropout,
         MemoryKernel::Norm,
+        MemoryKernel::RmsNorm,
         MemoryKernel::NormGradient,
         MemoryKernel::ColumnSum,
+        MemoryKernel::NormSum,
         MemoryKernel::Softmax,
         MemoryKernel::SoftmaxGradient,
         MemoryKernel::Loss,

@@ -11,8 +11,8 @@ with *loop* for the bytes of a round and M nodes. The last term is the stage tha
 Messages smaller than a round are one round. Table `h100-16-tree` shows the rules: from 32 MiB to 64 MiB, where chunks
 double, its time beyond that of the wires grows by 68 us, and the formula says 70 us.
 
-Within one node NVLS has two stages; `Constants.nvls_latency` contains that part of an all-reduce, and here it is that
-of all-gather and reduce-scatter.
+Within one node an all-reduce has three stages (GPUs write into the switch, which reduces and copies, and read), so that
+two rounds fill it; an all-gather or reduce-scatter has two, so that one does.
 
 Trees without NVLS have no such part: NCCL's published factors of their rates (`tuning.TREE_FACTORS`), which depend on
 the size, were measured with it.

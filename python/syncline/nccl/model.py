@@ -12,20 +12,20 @@ channels carry (`tuning.py`; both published).
 longer one of the steps within the node and of one step of the network and the posting of all messages (`wire.py`,
 `tuning.POSTING`). No measured table says how far that is right: it follows from how NCCL works.
 
-*Trees between nodes* are pipelines. With steps of the latency L together and W on the wires, chunks of the best size
-take (L^(1/2) + W^(1/2))^2: 2 (L W)^(1/2) more than both. NCCL, too, takes smaller chunks for smaller messages, up to
-those of `FULL_CHUNKS`, and from there on this part stays as it is. L is that of messages of the network without what
-Simple waits for beside. NCCL's table of trees has the same for InfiniBand, so that the larger one of both counts for
-them. Rings have no such part: every GPU sends in every step.
+*NVLS* is a pipeline, within a node and over trees: until all of its stages are busy, it takes the time of some rounds
+of chunks, whose sizes NCCL's rules give (`chunks.py`). For trees without NVLS, NCCL's published factors of their rates
+have that in them; with more than two nodes they carry no more than NCCL's channels do. Rings have no such part: every
+GPU sends in every step.
 
 *Protocols* are joined by a smooth minimum, (sum T^-p)^(-1/p) with p = 8, since the change from one to the next is
 gradual (NCCL first changes how many threads and channels it uses). The fitted constants know of that: the join lies
 below each of its parts by 8 % where two are equal, but never below what the wires take.
 
-*Algorithms.* Which one it is, NCCL decides by an estimate of its own. Between nodes that estimate is followed
+*Algorithms.* Which one it is, NCCL decides by an estimate of its own, which depends on its version and on what the
+plugin of a network tells it. Between nodes, and for all-gather and reduce-scatter, that estimate is followed
 (`tuning.py`): the time is the geometric mean of those of all algorithms, each with the weight (its estimate)^-p with
 p = 12, so that the one that NCCL takes decides, and two that it finds nearly equal count equally; versions of NCCL
-differ in where they switch. Within a node the fastest is taken, for each protocol.
+differ in where they switch. Of all-reduces within a node the fastest is taken, for each protocol.
 
 *The network's share* is `efficiency_network` between two nodes, whose flows have the switches to themselves
 (`efficiency_single` with a single NIC per node), and with more nodes `efficiency_spread` of that: flows share links by
@@ -65,9 +65,6 @@ ANCHOR_SIZE: Final = 8
 """The size that a small-size time is taken to be of, unless said otherwise."""
 WIRE_SPREAD: Final = 0.03
 """How far the rates that systems of a class reach stray: standard deviation of the logarithm."""
-FULL_CHUNKS: Final = 128 * 2**20
-"""Bytes from which on NCCL does not take larger chunks: 32 channels times 16 chunks of 256 KiB (`src/enqueue.cc`, which
-halves chunks for less than so many)."""
 UNMEASURED: Final = frozenset({"gather", "scatter", "sendrecv"})
 """Kinds that no table of this package is of."""
 NINETY_PERCENT: Final = 1.645
@@ -208,6 +205,7 @@ def open_model(
     [`InputError`] if the file is wrong, the algorithm is not there or nothing explains that time.
     """
     named = networks.software_of(platform, software)
+    platform = networks.as_measured(platform, named)
     if platform.gpus > 1 and not algorithms(platform, kind, algorithm):
         offered = one_of(("auto", *algorithms(platform, kind)))
         raise command_line("--algorithm", algorithm, f"{platform} does not run {kind} with it", offered)
@@ -350,10 +348,8 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     launch = constants.launch
     direct = task.algorithm == wire.DIRECT
     steps = tuning.NVLINK_STEPS[wire.RING if direct else task.algorithm]
-    if task.algorithm == wire.NVLS and task.kind == "all-reduce":
-        latency = constants.nvls_latency
-    elif task.algorithm in (wire.NVLS, wire.NVLS_TREE):
-        latency = steps[protocol]
+    if task.algorithm in (wire.NVLS, wire.NVLS_TREE):
+        latency = constants.nvls_latency * on_wire.steps_intra / 2
     else:
         latency = on_wire.steps_intra * steps[protocol]
         if protocol == "LL":
@@ -373,8 +369,8 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     elif task.algorithm == wire.NVLS_TREE:
         wire_time = max(wire_time, task.size / tuning.nvls_tree_rate(platform))
         latency += _fill(task, nvlink, _network(platform, constants, protocol), wire_time)
-    elif task.algorithm == wire.NVLS and task.kind != "all-reduce":
-        latency += 2 * wire_time * chunks.loop(platform, task.size) / max(task.size, 1)
+    elif task.algorithm == wire.NVLS:
+        latency += on_wire.steps_intra * wire_time * chunks.loop(platform, task.size) / max(task.size, 1)
     total = launch + latency + wire_time
     estimate = total if expected is None else expected
     return Candidate(task.algorithm, protocol, launch, latency, wire_time, total, estimate)

@@ -62,7 +62,7 @@ VERBS: Final = MappingProxyType(
         "network_delay": constants.NO_DELAY,
         "efficiency_network": 0.985,
         "efficiency_single": 0.9,
-        "efficiency_spread": 0.9451,
+        "efficiency_spread": 0.947,
     }
 )
 """InfiniBand and RoCE, which carry the same verbs. Steps take what NCCL publishes, without any fit; the share of the
@@ -95,21 +95,22 @@ NETWORKS: Final = MappingProxyType(
             Network("roce", VERBS, VERBS_TABLES),
             Network(
                 "efa",
-                _like_verbs(network_delay=21.5 * US, efficiency_single=0.5975),
+                _like_verbs(network_delay=21.47 * US, efficiency_single=0.5976),
                 ("h100-16-efa", "v100-16-p3dn-ring"),
                 source="the vendor's own model of NCCL counts 20us for a step between P5 servers and 18us for P5en "
-                "(aws-ofi-nccl, src/tuner/nccl_ofi_model.cpp); the share of a single NIC is that of one table, of P3dn, "
-                "which has no GPUDirect",
+                "(aws-ofi-nccl, src/tuner/nccl_ofi_model.cpp); the share of a single NIC is that of one table, of "
+                "P3dn, which has no GPUDirect",
                 reported=EFA_LATENCIES,
                 nvls_chunk=512 * 2**10,
             ),
             Network(
                 "gpudirect-tcpx",
                 _like_verbs(network_delay=50 * US, efficiency_network=0.8, efficiency_single=0.8),
-                source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple), whose servers "
-                "have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); a TCP message between "
-                "machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds 10 to 20us; "
-                "headers and copies leave 60 to 90 % of the NIC; no vendor states a delay or a rate",
+                source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple), whose "
+                "servers have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); no vendor "
+                "states a delay or a rate: a TCP message between machines of a zone takes 20 to 40us one way, "
+                "the process "
+                "that receives for the GPU adds 10 to 20us, and headers and copies leave 60 to 90 % of the NIC",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
                 slowest={"network_delay": 100 * US, "efficiency_network": 0.6},
                 algorithms=(wire.RING,),
@@ -120,11 +121,13 @@ NETWORKS: Final = MappingProxyType(
                 _like_verbs(network_delay=45 * US, efficiency_network=0.91, efficiency_single=0.8),
                 source="settings of Google Cloud's guide to A3 Mega (NCCL_ALGO=Ring,Tree, NCCL_PROTO=Simple,LL128, no "
                 "NVLS), whose servers have 8 NICs of 200 Gb/s for GPUs beside that of the host (1,800 Gb/s in all); "
-                "NVIDIA's guide to AI Cluster Runtime (GKE TCPXO Networking) states about 340 GB/s on the bus, which "
-                "takes a tree over two servers and 91 % of the NICs; a message between machines of a zone takes 20 to "
-                "40us one way, and the process that receives for the GPU adds 10 to 20us: no vendor states a delay",
-                fastest={"network_delay": 15 * US, "efficiency_network": 0.95},
-                slowest={"network_delay": 90 * US, "efficiency_network": 0.75},
+                "NVIDIA's guide to AI Cluster Runtime (GKE TCPXO Networking) states about 340 GB/s, which can only "
+                "be the bus of a tree over two servers with 91 % of the NICs; no vendor states a delay: a "
+                "message between "
+                "machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds 10 "
+                "to 20us",
+                fastest={"network_delay": 15 * US, "efficiency_network": 0.97},
+                slowest={"network_delay": 90 * US, "efficiency_network": 0.8},
                 algorithms=(wire.RING, wire.TREE),
                 protocols=("LL128", "Simple"),
             ),
@@ -133,8 +136,8 @@ NETWORKS: Final = MappingProxyType(
                 _like_verbs(network_delay=40 * US, efficiency_network=0.6, efficiency_single=0.6),
                 source="a message through the kernels of two hosts takes 20 to 50us; NCCL's sockets copy what they "
                 "send through the memory of the host, and a stream of TCP carries 20 to 40 Gb/s; NVIDIA's guide to AI "
-                "Cluster Runtime (GKE TCPXO Networking) states about 4 GB/s on the bus of two servers that use the NIC "
-                "of the host, 200 Gb/s: 16 % of it",
+                "Cluster Runtime (GKE TCPXO Networking) states about 4 GB/s where TCP takes the place of TCPXO: 16 % "
+                "of a NIC of 200 Gb/s",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
                 slowest={"network_delay": 100 * US, "efficiency_network": 0.16},
             ),
@@ -165,6 +168,12 @@ def software_of(platform: Platform, name: str | None = None) -> Software:
     """
     found = constants.load(platform.software if name is None else name)
     return applied(found, platform) if name is None or name in constants.names() else found
+
+
+def as_measured(platform: Platform, software: Software) -> Platform:
+    """The platform with the NCCL of the system that constants were calibrated on."""
+    table = software.measured
+    return platform if table is None else replace(platform, nccl=table.nccl, ctas=table.channels)
 
 
 def ends(platform: Platform, given: Constants) -> tuple[Constants, Constants] | None:

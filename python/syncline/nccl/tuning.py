@@ -1,7 +1,8 @@
 """What NCCL expects of its own algorithms between nodes, and so which one it takes.
 
 NCCL estimates every algorithm and protocol as latency + size / bandwidth and runs the least (`src/graph/tuning.cc` of
-NCCL 2.28, whose published tables are the numbers here; they were measured by NVIDIA on its own machines). Its estimate
+NCCL 2.28, whose published tables are the numbers here; they were measured by NVIDIA on its own machines). Releases
+differ in what they know of NVLS trees, and a table's release counts (`Platform.nccl`). Its estimate
 is not the time that follows: it takes a tree for sizes at which a ring would be faster, and the reverse. So choice and
 time are two models: this one chooses, `model.py` says what the chosen one takes.
 
@@ -9,9 +10,10 @@ time are two models: this one chooses, `model.py` says what the chosen one takes
 |---|---|---|
 | ring | base + (steps within) h + 2 (M-1) H; of Simple 1.4 times that (1.9 before Ampere) | R N / 2 (N-1) |
 | tree | base + 2 (g-1) h + 2 log2 M H | R / 2, times a factor that depends on the size |
-| NVLS tree | h + 2 log2 M H | R N / 2 (N-1) |
+| NVLS tree | h + 2 log2 M H | R N / 2 (N-1); until 2.27, 5/6 of R, or of R / 2 with more than two nodes |
 
-h is a step over NVLink and H one over the network, R what all channels carry together: the NICs' rate, but no more
+h is a step over NVLink and H one over the network, with the latency that a plugin reports (twice with Simple, which
+flushes what has arrived; `networks.py`), R what all channels carry together: the NICs' rate, but no more
 than a channel does. N GPUs, M nodes, g GPUs of a node. One pass instead of two for all but all-reduce.
 """
 
@@ -183,8 +185,8 @@ def _estimate_within(platform: Platform, algorithm: str, protocol: str, size: in
 
 
 def nvls_tree_rate(platform: Platform) -> float:
-    """Bytes of the vector per second that an NVLS tree carries at most: a channel for each GPU of a node; and until NCCL
-    2.27 no more than that expected.
+    """Bytes of the vector per second that an NVLS tree carries at most: a channel for each GPU of a node; until NCCL
+    2.27 no more than that counts on.
     """
     rates = GENERATIONS[platform.generation].nvls_tree[_column(platform)]
     doubled = 2 if platform.nodes == 2 else 1
@@ -194,7 +196,7 @@ def nvls_tree_rate(platform: Platform) -> float:
 
 
 def _nvls_tree_share(platform: Platform) -> float:
-    """What NCCL 2.19 to 2.27 expects of an NVLS tree: 5/6 of what the NICs send, half of it with more than two nodes."""
+    """What NCCL 2.19 to 2.27 counts on: 5/6 of what the NICs send, half of it with more than two nodes."""
     within = platform.nvlink_rate * platform.gpus_per_node
     between = _network(platform) / (1 if platform.nodes == 2 else 2)
     return NVLS_TREE_SHARE * min(within, between)

@@ -8,7 +8,7 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
 | ring | 2 (N-1), of which 2 M cross nodes | 2 (N-1)/N S, (g-1)/g of it if M > 1 | 2 (N-1)/N S |
 | tree | 2 (g-1) within, 2 log2 M between nodes | 2 (g-1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | NVLS | 2 (to the switch and back) | (g+1)/g S | - |
-| NVLS, one pass | 2 (all-gather, reduce-scatter) | S, into or out of it | - |
+| NVLS, one pass | 1 (all-gather, reduce-scatter) | S, into or out of it | - |
 | direct | g-1 within, 1 between nodes; all-to-all | (g-1)/N S | g (N-g)/N S |
 | NVLS tree | 2 within, 2 log2 M between nodes | (g+1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | direct, gather | g-1 within, 1 between nodes | (g-1)/N S, into the root | (N-g)/N S, through one NIC |
@@ -124,7 +124,7 @@ def tree(gpus: int, nodes: int, size: int) -> Wire:
 def nvls(kind: str, gpus: int, size: int) -> Wire:
     """All-reduce, all-gather and reduce-scatter in the switch of one node."""
     share = Fraction(gpus + 1, gpus) if kind == "all-reduce" else Fraction(1)
-    return Wire(2, 0, share * size, Fraction(0))
+    return Wire(2 if kind == "all-reduce" else 1, 0, share * size, Fraction(0))
 
 
 def nvls_tree(gpus: int, nodes: int, size: int) -> Wire:

@@ -74,7 +74,7 @@ class Execution:
             return None
         wide = max(widths.compute, widths.weights) if casts_whole else widths.compute
         loss = WIDE_LOSS if self.kernels == "megatron" else widths.compute if self.fused_loss else widths.widest
-        found = {"kernels": self.kernels, "wide_bytes": wide, "loss_bytes": max(loss, widths.compute)}
+        found: dict[str, Any] = {"kernels": self.kernels, "wide_bytes": wide, "loss_bytes": max(loss, widths.compute)}
         if has_kind(model, "convolution"):
             # What convolutions return is what is added, in their type: nothing makes it wider.
             found |= {"residual_bytes": widths.compute, "layout": layout}

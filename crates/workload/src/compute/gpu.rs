@@ -9,9 +9,17 @@
 //! | products | tiles and waves ([`super::tiles`]), with a rate for each layout and what passes before the tiles begin |
 //! | convolutions | the same equation with constants of its own, at a fraction of the rate where channels were padded |
 //! | attention | blocks of queries on SMs ([`attention`]) |
-//! | bound by memory | `start + bytes / bandwidth (1 / efficiency + 1 / (per_column columns))`, the second term of kernels that have columns: each is the work of one block of threads |
+//! | bound by memory | `start + bytes / bandwidth sqrt(1 / efficiency^2 + 1 / (per_column columns)^2)`, the second term of kernels that have columns: each is the work of one block of threads |
 //!
 //! A kernel that states no kind is a product if it has a shape, and elementwise work if it has none.
+//!
+//! Two kinds have another bound than bytes. A softmax over rows of more than 1,024 elements is done by a block of threads for each row,
+//! which goes through it three times: each doubling of the row adds `per_doubling` to the time of an element, whose width does
+//! not matter. An update of many tensors gives each block of threads a chunk of up to 65,536 elements; the longest takes
+//! `per_element`, and `t = start + sqrt((chunk per_element)^2 + (bytes / bandwidth)^2)`: small updates take as long as a chunk.
+//!
+//! Blocks of statistics of planes have 512 threads, of which an SM has 2,048 at a time: with more channels than SMs have room for,
+//! blocks begin in waves, which all take their `start`.
 //!
 //! All of them see the bandwidth of memory with the cache in front of it: a kernel that moves `b` bytes finds
 //! `h = max(0, 1 - b / cache)` of them there, where they pass `gain` times as fast,
@@ -36,6 +44,11 @@ use syncline_core::units::PS_PER_S;
 
 pub use attention::Attention;
 pub use power::Power;
+
+/// Elements of the longest row whose softmax a warp does.
+const WARP_ROW: f64 = 1024.0;
+/// Blocks of statistics that an SM has at a time.
+const BLOCKS: u32 = 4;
 
 /// The constants of a GPU.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -89,6 +102,10 @@ pub struct Memory {
     pub efficiency_wide: BTreeMap<MemoryKernel, f64>,
     /// The fraction of the memory bandwidth at which each column is worked on, of kinds that have columns.
     pub per_column: BTreeMap<MemoryKernel, f64>,
+    /// What an element of a chunk of an update takes.
+    pub per_element_ps: f64,
+    /// What each doubling of the rows of a softmax beyond those of a warp adds to the time of an element, as a part of it.
+    pub per_doubling: f64,
     /// What is in front of the memory.
     #[serde(default)]
     pub cache: Option<Cache>,
@@ -110,6 +127,7 @@ impl Gpu {
         for &rate in memory.per_column.values() {
             require_positive(&[("per_column", rate)])?;
         }
+        require_positive(&[("per_element_ps", memory.per_element_ps), ("per_doubling", memory.per_doubling)])?;
         if let Some(Cache { bytes, gain }) = memory.cache {
             require_positive(&[("bytes", bytes as f64), ("gain", gain)])?;
         }
@@ -140,8 +158,13 @@ impl Gpu {
                     .max(bound_s)
             }
             (_, Some(gemm)) => self.products.seconds(gemm, Layout::Nt, moved, flops_per_s, memory_bytes_per_s),
-            (Some(KernelKind::Memory(kernel)), None) => self.memory.seconds(kernel, moved, memory_bytes_per_s),
-            _ => self.memory.seconds(Traffic::of(MemoryKernel::Elementwise), moved, memory_bytes_per_s),
+            (Some(KernelKind::Memory(kernel)), None) => {
+                self.memory.seconds(kernel, self.products.sms, moved, memory_bytes_per_s)
+            }
+            _ => {
+                let kernel = Traffic::of(MemoryKernel::Elementwise);
+                self.memory.seconds(kernel, self.products.sms, moved, memory_bytes_per_s)
+            }
         }
     }
 }
@@ -177,15 +200,37 @@ impl Memory {
         let narrow = self.efficiency[&of.kernel];
         let large = if of.wide { self.efficiency_wide.get(&of.kernel).copied().unwrap_or(narrow) } else { narrow };
         match self.per_column.get(&of.kernel) {
-            Some(rate) if of.columns > 0 => 1.0 / (1.0 / large + 1.0 / (rate * f64::from(of.columns))),
+            Some(rate) if of.columns > 0 => (1.0 / large).hypot(1.0 / (rate * f64::from(of.columns))).recip(),
             _ => large,
         }
     }
 
-    /// Seconds of a kernel that moves so many bytes.
-    fn seconds(&self, of: Traffic, bytes: u64, memory_bytes_per_s: f64) -> f64 {
+    /// Seconds of a kernel that moves so many bytes, on so many SMs.
+    fn seconds(&self, of: Traffic, sms: u32, bytes: u64, memory_bytes_per_s: f64) -> f64 {
         let start_ps = self.starts_ps.get(&of.kernel).copied().unwrap_or(self.start_ps);
-        start_ps as f64 / PS_PER_S as f64 + bytes as f64 / (self.reached(of) * memory_bytes_per_s)
+        let waves = match of.kernel {
+            MemoryKernel::PlaneNorm | MemoryKernel::PlaneNormGradient => {
+                (f64::from(of.columns) / f64::from(BLOCKS * sms)).max(1.0)
+            }
+            _ => 1.0,
+        };
+        waves * start_ps as f64 / PS_PER_S as f64 + self.moving_s(of, bytes as f64, memory_bytes_per_s)
+    }
+
+    /// Seconds from the start of its traffic.
+    fn moving_s(&self, of: Traffic, bytes: f64, memory_bytes_per_s: f64) -> f64 {
+        let traffic_s = bytes / (self.reached(of) * memory_bytes_per_s);
+        let length = f64::from(of.columns);
+        match of.kernel {
+            MemoryKernel::Update => traffic_s.hypot(length * self.per_element_ps / PS_PER_S as f64),
+            MemoryKernel::Softmax => {
+                let least_s = bytes / (self.efficiency[&MemoryKernel::Elementwise] * memory_bytes_per_s);
+                let of_two_bytes_s = if of.wide { traffic_s / 2.0 } else { traffic_s };
+                let doublings = (length / WARP_ROW).log2().max(0.0);
+                least_s.max(of_two_bytes_s * (1.0 + self.per_doubling * doublings))
+            }
+            _ => traffic_s,
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::layer::{Demand, Gemm};
 use crate::operators::{Operator, product};
 
 use MemoryKernel::{
-    BatchNorm, BatchNormGradient, Elementwise, PlaneNorm, PlaneNormGradient, Pool, PoolGradient, Reorder,
+    BatchNorm, BatchNormGradient, ColumnSum, Elementwise, PlaneNorm, PlaneNormGradient, Pool, PoolGradient, Reorder,
 };
 
 /// Channels that implicit products work on at once.
@@ -134,8 +134,8 @@ impl Of<'_> {
         } else {
             self.implicit(of, params)
         };
-        kernels.forward.splice(0..0, self.casts(params));
-        kernels.weight_grad.extend(self.casts(params));
+        kernels.forward.splice(0..0, self.narrowed(params));
+        kernels.weight_grad.extend(self.widened(params));
         kernels
     }
 
@@ -171,7 +171,7 @@ impl Of<'_> {
         let n = product(&[samples, channels, height, width]);
         Operator {
             forward: vec![self.tensors(Elementwise, 2, n)],
-            weight_grad: vec![column_sum(n, channels, self.bytes)],
+            weight_grad: vec![column_sum(ColumnSum, n, channels, self.bytes)],
             ..Operator::default()
         }
     }

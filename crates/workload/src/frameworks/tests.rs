@@ -28,6 +28,10 @@ fn sum_of(columns: u32, bytes: u64) -> (Option<KernelKind>, u64) {
     (Some(KernelKind::Memory(Traffic { columns, ..Traffic::of(ColumnSum) })), bytes)
 }
 
+fn norm_sum(bytes: u64, wide: bool) -> (Option<KernelKind>, u64) {
+    (Some(KernelKind::Memory(Traffic { kernel: NormSum, wide, columns: 16 })), bytes)
+}
+
 #[test]
 fn passes_of_a_linear_layer_have_layouts_and_the_gradient_of_a_bias_is_a_sum() {
     let sizes = [("rows", 8), ("inputs", 16), ("outputs", 32), ("bias", 1)];
@@ -39,9 +43,9 @@ fn passes_of_a_linear_layer_have_layouts_and_the_gradient_of_a_bias_is_a_sum() {
     assert_eq!(kinds(&passes.weight_grad)[1..], [sum_of(32, 2 * 8 * 32)]);
     // Weights of four bytes are cast, and their gradients are cast back.
     let autocast = launched(Framework { wide_bytes: 4, ..EAGER }, "linear", &sizes);
-    let cast = wide(Cast, 6 * (16 * 32 + 32));
-    assert_eq!(kinds(&autocast.forward)[0], cast);
-    assert_eq!(*kinds(&autocast.weight_grad).last().unwrap(), cast);
+    let bytes = 6 * (16 * 32 + 32);
+    assert_eq!(kinds(&autocast.forward)[0], wide(Elementwise, bytes));
+    assert_eq!(*kinds(&autocast.weight_grad).last().unwrap(), wide(Cast, bytes));
     assert_eq!(autocast.forward[1..], passes.forward);
 }
 
@@ -49,13 +53,14 @@ fn passes_of_a_linear_layer_have_layouts_and_the_gradient_of_a_bias_is_a_sum() {
 fn normalisations_run_in_the_type_of_the_residual_stream() {
     let sizes = [("rows", 8), ("features", 16)];
     let passes = launched(EAGER, "rms-norm", &sizes);
-    assert_eq!(kinds(&passes.forward), [of(Norm, 512)]);
-    assert_eq!(kinds(&passes.weight_grad), [sum_of(16, 512)]);
+    assert_eq!(kinds(&passes.forward), [of(RmsNorm, 512)]);
+    assert_eq!(kinds(&passes.weight_grad), [norm_sum(512, false)]);
     assert_eq!(kinds(&passes.input_grad), [of(NormGradient, 768)]);
     let autocast = launched(Framework { wide_bytes: 4, ..EAGER }, "rms-norm", &sizes);
-    let summed = (Some(KernelKind::Memory(Traffic { kernel: ColumnSum, wide: true, columns: 16 })), 1024);
-    assert_eq!(kinds(&autocast.forward), [wide(Norm, 1024), wide(Cast, 768)]);
+    let summed = norm_sum(1024, true);
+    assert_eq!(kinds(&autocast.forward), [wide(RmsNorm, 1024), wide(Elementwise, 768)]);
     assert_eq!(kinds(&autocast.weight_grad), [wide(Cast, 768), summed]);
+    assert_eq!(kinds(&launched(EAGER, "layer-norm", &sizes).forward), [of(Norm, 512)]);
 }
 
 #[test]

@@ -14,9 +14,13 @@
 //! A decay of weights that is added to the gradient (SGD) costs a foreach step another 3. States are as wide as weights;
 //! gradients are too. Where products use narrow copies of wide weights which the step writes (`copy_bytes`: Megatron, DeepSpeed),
 //! it writes these as well.
+//!
+//! A kernel over many tensors takes as many as its arguments have room for: 110, 64, 48 or 36 of one to four lists, and 320
+//! chunks of 65,536 elements (`aten/src/ATen/native/cuda/MultiTensorApply.cuh`).
 
-use super::memory;
-use crate::kernel_kind::MemoryKernel::{Cast, Update};
+use super::{WIDE, memory};
+use crate::kernel_kind::MemoryKernel::{Elementwise, Update};
+use crate::kernel_kind::{KernelKind, Traffic};
 use crate::layer::Demand;
 use crate::operators::product;
 use serde::{Deserialize, Serialize};
@@ -63,40 +67,63 @@ pub struct Step {
     pub copy_bytes: Option<u32>,
 }
 
+/// Elements of a chunk.
+const CHUNK: u64 = 65_536;
+/// Chunks of a kernel.
+const CHUNKS: u64 = 320;
+/// Tensors of a kernel that works on one to four lists.
+const TENSORS: [u64; 4] = [110, 64, 48, 36];
+
+/// An operation: elements that it moves for each parameter, and lists of tensors that it works on.
+#[derive(Clone, Copy)]
+struct Operation(u64, usize);
+
 impl Step {
-    /// Elements that each kernel moves for each parameter.
-    const fn tensors(self) -> &'static [u64] {
+    const fn operations(self) -> &'static [Operation] {
+        const SCALED: Operation = Operation(2, 1);
+        const ADDED: Operation = Operation(3, 2);
+        const SUMMED: Operation = Operation(3, 3);
+        const ROOT: Operation = Operation(2, 2);
+        const QUOTIENT: Operation = Operation(4, 3);
         match (self.implementation, self.optimiser, self.decays) {
-            (Implementation::Fused, Optimiser::Sgd, _) => &[3],
-            (Implementation::Fused, Optimiser::Momentum, _) => &[5],
-            (Implementation::Fused, Optimiser::Adam, _) => &[7],
-            (_, Optimiser::Sgd, false) => &[3],
-            (_, Optimiser::Sgd, true) => &[3, 3],
-            (_, Optimiser::Momentum, false) => &[2, 3, 3],
-            (_, Optimiser::Momentum, true) => &[3, 2, 3, 3],
-            (_, Optimiser::Adam, false) => &[3, 2, 3, 2, 2, 2, 4],
-            (_, Optimiser::Adam, true) => &[2, 3, 2, 3, 2, 2, 2, 4],
+            (Implementation::Fused, Optimiser::Sgd, _) => &[Operation(3, 2)],
+            (Implementation::Fused, Optimiser::Momentum, _) => &[Operation(5, 3)],
+            (Implementation::Fused, Optimiser::Adam, _) => &[Operation(7, 4)],
+            (_, Optimiser::Sgd, false) => &[ADDED],
+            (_, Optimiser::Sgd, true) => &[SUMMED, ADDED],
+            (_, Optimiser::Momentum, false) => &[SCALED, ADDED, ADDED],
+            (_, Optimiser::Momentum, true) => &[SUMMED, SCALED, ADDED, ADDED],
+            (_, Optimiser::Adam, false) => &[ADDED, SCALED, SUMMED, ROOT, SCALED, SCALED, QUOTIENT],
+            (_, Optimiser::Adam, true) => &[SCALED, ADDED, SCALED, SUMMED, ROOT, SCALED, SCALED, QUOTIENT],
         }
     }
 
     /// The kernels of a step over so many parameters in so many tensors.
     #[must_use]
     pub fn kernels(self, parameters: u64, tensors: u64) -> Vec<Demand> {
-        let bytes = u64::from(self.element_bytes);
-        let over = |elements: u64| {
-            let launched: Vec<_> = self
-                .tensors()
-                .iter()
-                .map(|&moved| memory(Update, product(&[moved, elements]), bytes))
-                .chain(self.copy_bytes.map(|copy| memory(Cast, elements, bytes + u64::from(copy))))
-                .collect();
-            launched
+        let (tensors, bytes) = (tensors.max(1), u64::from(self.element_bytes));
+        let copies = self.copy_bytes.map(|copy| memory(Elementwise, parameters, bytes + u64::from(copy)));
+        let each = parameters / tensors;
+        let launched = |Operation(moved, lists): Operation| {
+            let kernels = match self.implementation {
+                Implementation::ForLoop => tensors,
+                _ => tensors.div_ceil(TENSORS[lists - 1]).max(parameters.div_ceil(CHUNK * CHUNKS)),
+            };
+            let kernel = match self.implementation {
+                Implementation::ForLoop => memory(Elementwise, product(&[moved, each]), bytes),
+                _ => update(product(&[moved, parameters / kernels]), each.min(CHUNK), bytes),
+            };
+            (0..kernels).map(move |_| kernel)
         };
-        match self.implementation {
-            Implementation::ForLoop => (0..tensors).flat_map(|_| over(parameters / tensors.max(1))).collect(),
-            _ => over(parameters),
-        }
+        self.operations().iter().copied().flat_map(launched).chain(copies).collect()
     }
+}
+
+/// A kernel over many tensors that moves so many elements, in chunks of so many.
+fn update(elements: u64, chunk: u64, bytes: u64) -> Demand {
+    let columns = u32::try_from(chunk).expect("a chunk is small");
+    let kind = KernelKind::Memory(Traffic { kernel: Update, wide: bytes >= WIDE, columns });
+    Demand::new(0, product(&[elements, bytes])).as_kind(kind)
 }
 
 #[cfg(test)]
@@ -134,6 +161,20 @@ mod tests {
         let step = Step { implementation: Implementation::ForLoop, ..STEP };
         assert_eq!(step.kernels(100, 5).len(), 40);
         assert_eq!(moved(step), 20);
+    }
+
+    /// As many as a profiler saw: GPT-2 (medium), Llama of 1.3 billion parameters and ResNet-50.
+    #[test]
+    fn a_kernel_takes_some_tensors_and_some_chunks() {
+        assert_eq!(STEP.kernels(354_823_168, 292).len(), 17);
+        assert_eq!(STEP.kernels(1_345_423_360, 219).len(), 65);
+        assert_eq!(STEP.kernels(25_557_032, 161).len(), 5);
+        assert_eq!(Step { optimiser: Optimiser::Momentum, ..STEP }.kernels(25_557_032, 161).len(), 4);
+        let chunk = |parameters| match STEP.kernels(parameters, 2)[0].kind {
+            Some(KernelKind::Memory(traffic)) => traffic.columns,
+            _ => 0,
+        };
+        assert_eq!([100, 1 << 20].map(chunk), [50, 65_536]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ fn memory(efficiency: BTreeMap<MemoryKernel, f64>) -> Memory {
         efficiency,
         efficiency_wide: [(MemoryKernel::Norm, 0.25)].into(),
         per_column: [(MemoryKernel::ColumnSum, 0.01)].into(),
+        per_element_ps: 1e12,
+        per_doubling: 0.5,
         cache: None,
     }
 }
@@ -54,6 +56,37 @@ fn convolutions_have_constants_of_their_own_and_padded_ones_a_fraction_of_the_ra
     assert_eq!(of(Layout::Tn, None), [2.0 * wave, 3.0 + 4.0 * wave]);
     assert_eq!(of(Layout::Nt, Some(ImageLayout::Nhwc))[0], 2.0 * wave);
     assert_eq!(of(Layout::Nt, Some(ImageLayout::Nchw))[0], 4.0 * wave);
+}
+
+#[test]
+fn a_softmax_takes_longer_for_longer_rows_and_not_for_wider_elements() {
+    let of = |columns, wide, bytes| {
+        let traffic = Traffic { columns, wide, ..Traffic::of(MemoryKernel::Softmax) };
+        let efficiency = [(MemoryKernel::Softmax, 0.25), (MemoryKernel::Elementwise, 1.0)].into();
+        let memory = Memory { efficiency, ..gpu().memory };
+        Gpu { memory, ..gpu() }.seconds(Demand::new(0, bytes).as_kind(KernelKind::Memory(traffic)), bytes, 10.0, 1.0)
+    };
+    assert_eq!([64, 1024, 2048, 4096].map(|columns| of(columns, false, 10)), [41.0, 41.0, 61.0, 81.0]);
+    assert_eq!(of(2048, true, 20), of(2048, false, 10));
+}
+
+#[test]
+fn an_update_takes_as_long_as_its_traffic_and_its_longest_chunk() {
+    let of = |columns| {
+        let traffic = Traffic { columns, ..Traffic::of(MemoryKernel::Update) };
+        gpu().seconds(Demand::new(0, 4).as_kind(KernelKind::Memory(traffic)), 4, 10.0, 1.0)
+    };
+    assert_eq!([0, 6, 15].map(of), [7.0 + 8.0, 7.0 + 10.0, 7.0 + 17.0]);
+}
+
+#[test]
+fn statistics_of_planes_begin_in_waves() {
+    // Ten SMs have forty blocks at a time.
+    let of = |columns| {
+        let traffic = Traffic { columns, ..Traffic::of(MemoryKernel::PlaneNorm) };
+        gpu().seconds(Demand::new(0, 0).as_kind(KernelKind::Memory(traffic)), 0, 10.0, 100.0)
+    };
+    assert_eq!([10, 40, 80].map(of), [1.0, 1.0, 2.0]);
 }
 
 #[test]
@@ -93,9 +126,9 @@ fn what_memory_bounds_starts_and_moves_and_sums_over_rows_need_columns() {
     let norm = Traffic::of(MemoryKernel::Norm);
     assert_eq!([norm, Traffic { wide: true, ..norm }].map(of), [1.0 + 10.0, 1.0 + 20.0]);
     let sum = Traffic { columns: 10, ..Traffic::of(MemoryKernel::ColumnSum) };
-    // Five bytes a second and a hundredth for each of ten columns: a second of the one, ten of the other for each five.
-    assert!((of(sum) - (1.0 + 10.0 + 50.0)).abs() < 1e-9);
-    assert!((of(Traffic { columns: 50, ..sum }) - (1.0 + 10.0 + 10.0)).abs() < 1e-9);
+    // Half of the bandwidth, and a hundredth of it for each column.
+    assert!((of(sum) - (1.0 + 5.0 * 2f64.hypot(10.0))).abs() < 1e-9);
+    assert!((of(Traffic { columns: 50, ..sum }) - (1.0 + 5.0 * 2f64.hypot(2.0))).abs() < 1e-9);
     assert_eq!(of(Traffic { columns: 50, ..norm }), 1.0 + 10.0); // a kind whose columns do not matter
     assert_eq!(of(Traffic::of(MemoryKernel::Update)), 7.0 + 10.0);
     let slower = Memory { efficiency: [(MemoryKernel::Elementwise, 0.1)].into(), ..gpu().memory };
@@ -152,6 +185,8 @@ fn nonsense_is_refused_by_name() {
             "per_column",
         ),
         (Gpu { memory: Memory { cache: Some(Cache { bytes: 1, gain: 0.0 }), ..gpu().memory }, ..gpu() }, "gain"),
+        (Gpu { memory: Memory { per_element_ps: 0.0, ..gpu().memory }, ..gpu() }, "per_element_ps"),
+        (Gpu { memory: Memory { per_doubling: 0.0, ..gpu().memory }, ..gpu() }, "per_doubling"),
         (Gpu { convolutions: Some(Convolutions { padded: [1.0, 0.0], ..convolutions() }), ..gpu() }, "padded"),
         (Gpu { power: Some(Power { limit_w: 0.0, ..POWER }), ..gpu() }, "limit_w"),
         (Gpu { power: Some(Power { scaling: 1.0, ..POWER }), ..gpu() }, "scaling"),

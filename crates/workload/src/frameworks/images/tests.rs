@@ -116,7 +116,7 @@ fn weights_of_four_bytes_are_cast() {
     let sizes =
         [("samples", 2), ("channels", 8), ("height", 8), ("width", 8), ("filters", 4), ("kernel", 1), ("stride", 1)];
     let passes = launched(framework, "convolution", &sizes);
-    assert_eq!(moved(&passes.forward, MemoryKernel::Cast), [8 * 4 * 6]);
+    assert_eq!(moved(&passes.forward, MemoryKernel::Elementwise), [8 * 4 * 6]);
     assert_eq!(moved(&passes.weight_grad, MemoryKernel::Cast), [8 * 4 * 6]);
 }
 
@@ -159,7 +159,8 @@ fn a_sum_of_two_ways_has_the_gradients_of_both_and_may_be_narrower_than_weights(
     let sizes = [("rows", 2), ("features", 16)];
     let wide = Framework { wide_bytes: 4, ..in_layout(ImageLayout::Nhwc) };
     let narrow = Framework { residual_bytes: Some(2), ..wide };
-    assert_eq!(launched(wide, "add", &sizes).forward[0].bytes, 3 * 32 * 4);
+    assert_eq!(launched(wide, "add", &sizes).forward[0].bytes, 32 * (4 + 4 + 2));
+    assert_eq!(moved(&launched(wide, "add", &sizes).input_grad, MemoryKernel::Elementwise), [3 * 32 * 4, 32 * 6]);
     assert_eq!(launched(narrow, "add", &sizes).input_grad[0].bytes, 3 * 32 * 2);
     let fork = launched(narrow, "fork", &sizes);
     assert!(fork.forward.is_empty() && fork.input_grad.is_empty());
