@@ -22,6 +22,7 @@ from syncline.experiment import effect
 from syncline.experiment.load import Variant, load
 from syncline.experiment.merge import parse_override
 from syncline.plans import plan, ring
+from syncline.sections.execution import Execution
 from syncline.sections.experiment import Experiment
 from syncline.sections.networks.base import COMMON
 from syncline.sections.networks.ethernet import USUAL, EthernetNetwork
@@ -273,6 +274,9 @@ BY_DEFAULT: Final[dict[str, Callable[[Experiment], str]]] = {
     "parallel.tensor": lambda experiment: str(experiment.parallel.tensor),
     "parallel.context": lambda experiment: str(experiment.parallel.context),
     "training.tail": lambda experiment: experiment.tail,
+    "parallel.optimiser.implementation": lambda experiment: (
+        experiment.parallel.optimiser.implementation or Execution.of(experiment.npu, experiment.training).optimiser
+    ),
 }
 """Fields whose default is worked out, or that an experiment here gives; what is given may be the same."""
 KINDS: Final = frozenset({"contention", "backend", "kind", "model", "astra_text", "collective"})

@@ -40,7 +40,7 @@ def experiment(topology: str, *settings: str) -> Experiment:
 
 def compute_s(topology: str, *settings: str) -> float:
     """What an iteration of it computes."""
-    (variant,) = study(RESNET.format(topology=topology), *settings).variants
+    (variant,) = study(RESNET.format(topology=topology), "npu.compute.kind=roofline", *settings).variants
     return float(engine.run(variant).summary["compute_ps"]) / 1e12
 
 
@@ -151,7 +151,7 @@ class TestTopologyFiles:
         assert "npu.gpu: which GPU trains does not follow from topo.txt: it does not name the GPU, and there are" in (
             ended.err
         )
-        assert f"accepted: h100, h200, b200, gb200; {OF_ANOTHER}" in ended.err
+        assert f"accepted: h100-pcie, h100-nvl, h100, h200, b200, gb200; {OF_ANOTHER}" in ended.err
         assert ended.err.count("accepted:") == 1
 
     def test_what_it_may_be_told(self, tmp_path: Path) -> None:
@@ -166,10 +166,10 @@ class TestTopologyFiles:
         assert "one peak rate" not in complaints(text, "workload.precision=bf16")
 
     def test_a_gpu_whose_figures_are_not_known(self, tmp_path: Path) -> None:
-        card = self.file(tmp_path, f"NVIDIA H100 PCIe\n{matrix(full(2, 'NODE'))}")
+        card = self.file(tmp_path, f"NVIDIA H200 NVL\n{matrix(full(2, 'NODE'))}")
         found = complaints(GPT.format(topology=card))
-        assert "it names an H100 PCIe 80 GB, whose figures are not known" in found
-        assert f"accepted: h100; {OF_ANOTHER}" in found
+        assert "it names an H200 NVL 141 GB, whose figures are not known" in found
+        assert f"accepted: h200; {OF_ANOTHER}" in found
         xml = '<system><cpu><pci busid="0:1:0.0" class="0x120000" vendor="0x1002" device="0x74a1"><gpu dev="0"/></pci>'
         found = complaints(GPT.format(topology=self.file(tmp_path, f"{xml}</cpu></system>", "amd.xml")))
         assert "its GPUs are of the PCI vendor 0x1002, of which no GPU is known" in found
@@ -285,7 +285,7 @@ class TestComputeTime:
 
 class TestWhatIsSaid:
     def test_assumptions(self) -> None:
-        lines = said("dgx-h100", "npu.sms=100")
+        lines = said("dgx-h100", "npu.sms=100", "npu.compute.kind=roofline")
         for line in (
             "npu.gpu = h100 (NVIDIA H100 SXM5, that of the machine)",
             "npu.peak = 989.4TFLOP/s (dense peak of the GPU for fp16)",
@@ -357,7 +357,7 @@ class TestWhatIsSaid:
 
     def test_the_schema(self, syncline_command: Command) -> None:
         schema = json.loads(syncline_command("schema").out)["$defs"]
-        assert set(schema["Npu"]["properties"]) == {"gpu", "compute", *FIGURES}
+        assert set(schema["Npu"]["properties"]) == {"gpu", "compute", "power", "host_kernel_time", *FIGURES}
         assert "precision" in schema["ModelWorkload"]["properties"]
         assert "auto" in json.dumps(schema["BaselineEndpoint"]["properties"]["comm_sms"])
 

@@ -23,7 +23,7 @@ ALL_REDUCE_EXCESS_S: Final = 114e-6
 """What an all-reduce of 4 to 64 MiB on 8 A100 takes longer than its bytes: the mean of the tables `a100-8-*` of
 nccl-tests (`software/tables`). NCCL's base time hardly depends on the number of GPUs, so rings of any size get it."""
 DISPATCH: Final = "64us"
-"""Fitted: what a host takes to issue a kernel (`parallel.dispatch`)."""
+"""Fitted: what a host takes to launch a kernel (`npu.host_kernel_time`)."""
 VOCABULARIES: Final = {"megatron": 51200, "vtrain-server": 50257, "vtrain-cluster": 50257}
 """Words; Megatron-LM adds unused ones until 128 x tensor ways divide them. vTrain's: `vocab_size` of its
 src/config.py."""
@@ -106,7 +106,9 @@ def experiment(point: Point, constants: Constants = Constants()) -> dict[str, An
         "positions": point.sequence,
     }
     found["workload"]["global_batch"] = point.batch
-    found["parallel"] = _parallel(point, constants)
+    found["parallel"] = _parallel(point)
+    if constants.dispatch is not None and (point.servers == 1 or constants.hosts_of_several_servers):
+        found["npu"]["host_kernel_time"] = constants.dispatch
     found["endpoint"]["step_latency"] = f"{round(constants.all_reduce_excess_s * 1e9 / _steps(point))}ns"
     if constants.sustained_memory is not None:
         found["npu"]["compute"]["tiles"]["sustained_memory"] = constants.sustained_memory
@@ -125,7 +127,7 @@ def _topology(point: Point, server: str) -> str:
     return server
 
 
-def _parallel(point: Point, constants: Constants) -> dict[str, Any]:
+def _parallel(point: Point) -> dict[str, Any]:
     found: dict[str, Any] = {
         "tensor": point.tensor,
         "data": point.data,
@@ -139,8 +141,6 @@ def _parallel(point: Point, constants: Constants) -> dict[str, Any]:
         found["scatter_gather"] = True
     if point.virtual > 1:
         found |= {"schedule": "interleaved", "virtual": point.virtual}
-    if constants.dispatch is not None and (point.servers == 1 or constants.hosts_of_several_servers):
-        found["dispatch"] = constants.dispatch
     return found
 
 

@@ -87,7 +87,9 @@ def test_narrower_types_are_no_slower(gpu: object) -> None:
 
 def test_units_that_came_with_a_generation() -> None:
     assert {name for name, gpu in GPUS.items() if "bf16" not in gpu.peaks} == {"p100", "v100-16gb", "v100-32gb"}
-    assert {name for name, gpu in GPUS.items() if "fp8" in gpu.peaks} == {"h100", "h200", "b200", "gb200"}
+    assert {name for name, gpu in GPUS.items() if "fp8" in gpu.peaks} == {
+        *("h100-pcie", "h100-nvl", "h100", "h200", "b200", "gb200")
+    }
 
 
 def test_elements_are_computed_in_their_own_type_or_a_wider_one() -> None:

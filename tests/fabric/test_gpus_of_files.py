@@ -11,6 +11,9 @@ from syncline.fabric.graph import PCIE, Graph
 
 GB = 10**9
 
+AMPERE = ("a100-40gb", "a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb")
+HOPPER = ("h100-pcie", "h100-nvl", "h100", "h200")
+
 
 def read(text: str, stated: Stated | None = None) -> Graph:
     """The fabric in a file."""
@@ -28,8 +31,8 @@ class TestNccl:
             ("0x2335", "h200", "PCI device 0x2335 in the file"),
             ("0x2901", "b200", "PCI device 0x2901 in the file"),
             ("0x2941", "gb200", "PCI device 0x2941 in the file"),
-            ("0x20B5", None, "PCI device 0x20b5 is an A100 PCIe 80 GB, whose figures are not known"),
-            ("0x2331", None, "PCI device 0x2331 is an H100 PCIe 80 GB, whose figures are not known"),
+            ("0x20F5", None, "PCI device 0x20f5 is an A800 PCIe 80 GB, whose figures are not known"),
+            ("0x2331", "h100-pcie", "PCI device 0x2331 in the file"),
             ("0x1fb1", None, "its PCI device 0x1fb1 is not known"),
             ("", None, "it has no PCI device ids of GPUs"),
             ("0xffff", None, "it has no PCI device ids of GPUs"),
@@ -44,14 +47,14 @@ class TestNccl:
         mixed, amd = read(of_devices("0x2330", "0x20b0")).hardware, read(of_devices("0x74a1", vendor="0x1002")).hardware
         assert mixed is not None
         assert amd is not None
-        assert (mixed.gpu, mixed.candidates) == (None, ("a100-40gb", "a100-80gb", "h100"))
+        assert (mixed.gpu, mixed.candidates) == (None, (*AMPERE, *HOPPER[:3]))
         assert (amd.gpu, amd.candidates) == (None, ())
         assert amd.because == "its GPUs are of the PCI vendor 0x1002, of which no GPU is known"
 
     def test_a_compute_capability_leaves_several_gpus(self) -> None:
         known = read(nvswitch_xml(("0000:61:00.0",), 18, 90)).hardware
         assert known is not None
-        assert (known.gpu, known.candidates) == (None, ("h100", "h200"))
+        assert (known.gpu, known.candidates) == (None, HOPPER)
 
     @pytest.mark.parametrize(
         ("file", "warning"),
@@ -124,8 +127,8 @@ class TestMatrix:
             ("# DGX H100", full(8, "NV18"), "h100"),
             ("8x H100", full(8, "NV18"), "h100"),
             ("H100", full(2, "PHB"), None),  # an SXM module, or a card
-            ("NVIDIA H100 PCIe", full(2, "NV12"), None),
-            ("NVIDIA H100 NVL", full(2, "NV12"), None),
+            ("NVIDIA H100 PCIe", full(2, "NV12"), "h100-pcie"),
+            ("NVIDIA H100 NVL", full(2, "NV12"), "h100-nvl"),
             ("NVIDIA H200", full(8, "NV18"), "h200"),
             ("NVIDIA H200 NVL", full(4, "NV6"), None),
             ("NVIDIA B200", full(8, "NV18"), "b200"),
@@ -133,8 +136,8 @@ class TestMatrix:
             ("NVIDIA A100-SXM4-40GB", full(8, "NV12"), "a100-40gb"),
             ("NVIDIA A100-SXM4-80GB", full(8, "NV12"), "a100-80gb"),
             ("A100 80GB", full(8, "NV12"), "a100-80gb"),
-            ("NVIDIA A100 80GB PCIe", full(2, "NV12"), None),
-            ("A100-PCIE-40GB", full(2, "PHB"), "a100-40gb"),
+            ("NVIDIA A100 80GB PCIe", full(2, "NV12"), "a100-pcie-80gb"),
+            ("A100-PCIE-40GB", full(2, "PHB"), "a100-pcie-40gb"),
             ("A100", full(8, "NV12"), None),  # 40 or 80 GB
             ("|   0  NVIDIA A100-SXM...  On  |\n|      0MiB / 81251MiB |", full(8, "NV12"), "a100-80gb"),
             ("NVIDIA A800-SXM4-80GB", full(8, "NV8"), "a100-80gb"),
@@ -156,7 +159,7 @@ class TestMatrix:
     def test_what_nvlinks_leave_open(self) -> None:
         known = read(matrix(full(8, "NV18"))).hardware
         assert known is not None
-        assert known.candidates == ("h100", "h200", "b200", "gb200")
+        assert known.candidates == (*HOPPER, "b200", "gb200")
         assert known.because == "it does not name the GPU, and there are several with 18 NVLinks"
 
     @pytest.mark.parametrize(
@@ -166,7 +169,7 @@ class TestMatrix:
             (
                 "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-1)\nGPU 1: NVIDIA H200 (UUID: GPU-2)",
                 "it names GPUs that differ (NVIDIA H100 80GB HBM3, NVIDIA H200)",
-                ("h100", "h200"),
+                HOPPER,
             ),
         ],
     )
@@ -178,7 +181,7 @@ class TestMatrix:
     def test_pairs_with_all_nvlinks_of_a_gpu_may_be_behind_switches(self) -> None:
         known = read(matrix(full(4, "NV6"))).hardware
         assert known is not None
-        assert known.candidates == ("v100-16gb", "v100-32gb", "h100", "h200", "b200", "gb200")
+        assert known.candidates == ("v100-16gb", "v100-32gb", *HOPPER, "b200", "gb200")
 
     @pytest.mark.parametrize(
         ("words", "stated", "payload", "source"),
