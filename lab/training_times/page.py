@@ -80,7 +80,8 @@ Two constants are fitted, on four rows, which the means below leave out (marked 
 memory bandwidth (70 %; 80 % on an H200) on two, and what a host takes to launch a kernel (64 us;
 `npu.host_kernel_time`) on two. The rest is not fitted here: products as on the H200, NVLink's rate and the base time of
 an all-reduce from tables of nccl-tests. That hosts are simulated at all, that all-reduces have a base time, and which
-algorithm crosses servers was decided with these rows in view: the means are of rows that no constant was fitted to, not of rows that nobody saw.
+algorithm crosses servers was decided with these rows in view: the means are of rows that no constant was fitted to, not
+of rows that nobody saw.
 
 Readings, where sources are silent:
 
