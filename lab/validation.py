@@ -89,7 +89,10 @@ V100 mesh with the constants of V100s behind a switch, and the reverse."""
 CONSTANTS_TEXT: Final = """## The constants
 
 Latencies per step are NCCL's own published ones and are not fitted: 0.6 to 4 us over NVLink, 2.7 to 14 us between
-nodes. The same holds for the estimates by which NCCL chooses among algorithms between nodes.
+nodes. The same holds for the estimates by which NCCL chooses among algorithms between nodes, for the rates that its
+channels carry at most, and for the chunks whose rounds fill the pipelines of NVLS (`chunks.py`). A table that names its
+NCCL is predicted with what that release does; else it is 2.27. These rules were written with the tables at hand:
+*left out* says that a table took no part in fitting constants, not that nobody has seen it.
 
 | constant | meaning | {heads} |
 |---|---|{rules}|"""
@@ -102,17 +105,18 @@ MEANINGS: Final = {
     "efficiency_ll": "share of the NVLink rate that data reaches with LL",
     "efficiency_ll128": "the same with LL128",
     "efficiency_simple": "the same with Simple: large messages",
-    "nvls_latency": "latency to the switch that reduces, and back",
+    "nvls_latency": "latency to the switch that reduces, and back (NCCL counts 25 us)",
     "efficiency_nvls": "share of the NVLink rate with NVLS",
 }
 
 NETWORKS_TEXT: Final = """### Networks
 
 A network has constants of its own, whatever GPUs its servers have. InfiniBand and RoCE take NCCL's published latencies
-as they are. Another network adds a delay to each step: one figure for short messages and for the pipelines of trees,
-fitted on tables of all sizes. What has no table has assumed figures, and a range of them, which `bench` prints as its
-interval at all sizes. The *spread* is what is left of the NICs' rate with more than two nodes: the median of what
-fitted systems have from 1 GiB up and of {stated} rates that users state without a table (`systems.STATED`).
+as they are. Another network adds a delay to each step, fitted on tables of all sizes; its plugin may tell NCCL a
+latency, by which NCCL chooses, and the size of chunks (`networks.py`). What has no table has assumed figures, and a
+range of them, which `bench` prints as its interval at all sizes. The *spread* is what is left of the NICs' rate with
+more than two nodes: the median of what fitted systems have from 1 GiB up and of {stated} rates that users state without
+a table (`systems.STATED`).
 
 | network | fitted on | delay per step | share of the NICs' rate | with a single NIC | spread | NCCL may use |
 |---|---|---|---|---|---|---|"""
@@ -163,14 +167,23 @@ LIMITS_TEXT: Final = """## What it does not do
   smooth. On the DGX-2, NCCL of that time stayed with a slow choice up to 16 MiB.
 * Between nodes, networks differ in what they leave of the NICs' rate once more than two nodes take part
   (`efficiency_spread`). One that is tuned for it (adaptive routing, several queue pairs per connection, more CTAs) is
-  faster than the class, one that is not is slower. From 1 MiB to 64 MiB, systems of one kind differ by a third: four
-  nodes of H100s are faster than the model says, eight are slower. `calibrate` needs a table for either.
-* From 8 MiB to 512 MiB, eight nodes take longer than the model says; there is only one table of them, and its times are
-  irregular. Rings on p3dn (EFA without GPUDirect) take longer from 1 MiB to 8 MiB; that
-  table alone says what a single NIC of EFA carries.
+  faster than the class, one that is not is slower. `calibrate` needs a table for either.
+* `h100-16-ring` and `h100-16-tree` are of one origin, and so is `h100-64-tuned`. At 1 MiB and 2 MiB the first takes
+  60 us more than NCCL's published steps, the second 10 to 25 us: about 12 us for each of their four and two crossings.
+  Such a network shows in no table of larger messages; with a small-size time it would be known. (`h100-32-vm` takes
+  what is published.)
+* From 16 MiB to 512 MiB, eight nodes take 10 to 25 % longer than the model says, of which the 24 channels that were set
+  there (NCCL_MIN_CTAS) explain a part; there is only one table of them, and its times are irregular (8 MiB take longer
+  than 64 MiB). Rings on p3dn (EFA without GPUDirect, NCCL 2.4) take longer from 1 MiB to 8 MiB; that table alone says
+  what a single NIC of EFA carries, so that without it the rate is too high by a half.
+* On EFA the model follows NCCL's own choice, with the latency that the plugin reports. With more than two nodes, that
+  plugin may choose by tables of its own, which the model does not have.
 * Networks without a table (GPUDirect-TCPX and TCPXO, TCP) have assumed figures, which say little of the middle sizes.
 * There is one table of one node for B200, and one table from 512 MiB up for NVL72. For small sizes, their constants are
-  only the starting point of the fit. The choice of algorithms between nodes is that of NCCL 2.28.
+  only the starting point of the fit.
+* In one node of B200, NCCL until 2.27 uses NVLS for all-gathers and reduce-scatters of 8 MiB to 40 MiB, by its
+  estimate; no table was there to see it. Of its all-reduces the fastest is taken, where NCCL changes to NVLS at 2 MiB
+  already.
 * If a table was measured with NCCL_ALGO set, the model uses that algorithm for it.
 * Where two protocols take equal time, the model smooths the transition to a time 8 % below both; the constants of a
   class are fitted with this smoothing.
@@ -364,10 +377,8 @@ def _network_cells(network: networks.Network) -> Iterator[str]:
     yield network.name
     yield ", ".join(network.fitted_on) or "nothing: assumed"
     for name in ("network_delay", "efficiency_network", "efficiency_single", "efficiency_spread"):
-        value = constants.written(name, network.constants[name])
-        if network.constants[name] == constants.NO_DELAY:
-            value = "none"
-        elif name in network.fastest:
+        value = constants.shown(name, network.constants[name])
+        if name in network.fastest:
             ends = sorted((network.fastest[name], network.slowest[name]))
             value += f" ({constants.written(name, ends[0])} to {constants.written(name, ends[1])})"
         yield value

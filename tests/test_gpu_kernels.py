@@ -7,7 +7,7 @@ from statistics import mean
 import pytest
 
 from lab.gpu_kernels import __main__ as page
-from lab.gpu_kernels import fit, rows
+from lab.gpu_kernels import fit, iterations, rows
 
 BARS = {"products": 0.07, "attention": 0.10, "memory": 0.12}
 """Mean absolute errors that kernels of a group may have."""
@@ -28,12 +28,19 @@ def test_the_constants_predict_what_was_measured(name: str) -> None:
 
 
 def test_the_constants_are_those_of_the_fit() -> None:
-    known = page.known()
-    again = fit.all_of(page.modelled(), known)
-    parameters = [*fit.MEMORY_PARAMETERS, *fit.PRODUCT_PARAMETERS, *fit.attention_parameters("flash2")]
+    """A fit that begins with the constants ends with them."""
+    h100, h200 = page.known(), page.known("h200")
+    again = fit.h100(page.modelled(), h100, h200)
+    parameters = [*fit.STREAMS, *fit.PRODUCTS, *fit.CONVOLUTIONS, *fit.attention_parameters("flash2")]
     for parameter in parameters:
-        before, after = parameter.read(known), parameter.read(again)
-        assert after == pytest.approx(before, rel=0.05) or max(before, after) < 1e-3, parameter.path
+        assert parameter.read(again) == pytest.approx(parameter.read(h100), rel=0.05), parameter.path
+
+
+def test_whole_iterations_are_the_sums_of_their_kernels() -> None:
+    """Nothing was fitted to iterations."""
+    for iteration in iterations.measured():
+        time_ms, _ = iterations.predicted(iteration, page.known())
+        assert time_ms == pytest.approx(iteration.measured_ms, rel=0.12), iteration.name
 
 
 def test_a_row_is_the_kernels_that_pytorch_launches() -> None:
@@ -42,6 +49,6 @@ def test_a_row_is_the_kernels_that_pytorch_launches() -> None:
         row for title, row in found.items() if title.startswith("layer-norm backward rows=16384") and "2B" in title
     )
     sum_, gradient = rows.kernels(backward)
-    assert sum_["kind"] == {"memory": {"kernel": "column-sum", "wide": False, "columns": 8192}}
+    assert sum_["kind"] == {"memory": {"kernel": "norm-sum", "wide": False, "columns": 8192}}
     assert gradient["kind"]["memory"]["kernel"] == "norm-gradient"
     assert (sum_["bytes"], gradient["bytes"]) == (2 * 16384 * 8192 * 2, 3 * 16384 * 8192 * 2)

@@ -242,7 +242,7 @@ def test_reduce_scatter_and_all_gather_in_the_switch_move_what_nvls_moves(syncli
     """NCCL's NVLS lets every GPU read the sum of its share and write it to all: (n+1)/n bytes each way."""
     size = 64 * 2**20
     document = collective(syncline_command, "all-reduce", "64MiB", "--machine", "dgx-h100", "--algorithm", "six-phase")
-    assert Fraction(document["network"]["bytes_sent_per_npu"]) == wire.nvls(8, size).nvlink_bytes
+    assert Fraction(document["network"]["bytes_sent_per_npu"]) == wire.nvls("all-reduce", 8, size).nvlink_bytes
 
 
 def test_a_dgx_h100_stays_below_what_its_switches_could_do(syncline_command: Command) -> None:

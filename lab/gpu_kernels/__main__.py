@@ -1,4 +1,4 @@
-"""`python -m lab.gpu_kernels`: errors of the H100's constants by kind of kernels; `--fit` fits them anew first."""
+"""`python -m lab.gpu_kernels`: errors of constants by kind of kernels, and of iterations; `--fit` fits them first."""
 
 from __future__ import annotations
 
@@ -12,47 +12,78 @@ from typing import Final
 
 import yaml
 
-from lab.gpu_kernels import fit, rows
+from lab.gpu_kernels import fit, iterations, rows, tables
 from lab.gpu_kernels.fit import Constants
 from lab.gpu_kernels.rows import Row
-from syncline import kernels
+from syncline import kernels, measurements
 
-CONSTANTS: Final = Path(kernels.__file__).with_name("h100.yaml")
+FOLDER: Final = Path(kernels.__file__).parent
+TABLES: Final = Path(measurements.__file__).with_name("tables")
+BANDWIDTHS: Final = {"h100": fit.H100, "h200": fit.H200}
 DIGITS: Final = 4
-NOT_MODELLED: Final = ("convolution", "batch-norm", "max-pool")
-"""Operators of images, which the model does not tell apart yet."""
+ANOTHER: Final = ("batch-norm", "nchw")
+"""Rows of FP16 in NCHW, which cuDNN normalises, where the model is PyTorch's kernels of BF16."""
 
 
-def known() -> Constants:
-    """The constants as they were fitted last."""
-    found: Constants = yaml.safe_load(CONSTANTS.read_text())
+def known(gpu: str = "h100") -> Constants:
+    """The constants of a GPU as they were fitted last."""
+    found: Constants = yaml.safe_load((FOLDER / f"{gpu}.yaml").read_text())
     return found
 
 
-def modelled() -> list[Row]:
-    """The rows that the model is for."""
-    return [row for row in rows.read() if row.operator not in NOT_MODELLED]
+def modelled(gpu: str = "h100") -> list[Row]:
+    """The rows of a GPU that the model is for."""
+    if gpu == "h200":
+        return [row for name in ("nvidia-h200", "nvidia-h200-images") for row in tables.read(TABLES / f"{name}.csv")]
+    return [row for row in rows.read() if (row.operator, row.library) != ANOTHER]
 
 
-def errors(found: Sequence[Row], constants: Constants) -> list[float]:
+def errors(found: Sequence[Row], constants: Constants, gpu: str = "h100") -> list[float]:
     """Predicted over measured times, minus one."""
-    return [us / row.time_us - 1 for us, row in zip(fit.predicted_us(found, constants), found, strict=True)]
+    predicted = fit.predicted_us(found, constants, BANDWIDTHS[gpu])
+    return [us / row.time_us - 1 for us, row in zip(predicted, found, strict=True)]
 
 
 def main() -> int:
     """Prints, and fits."""
     parser = argparse.ArgumentParser(prog="python -m lab.gpu_kernels", description=__doc__)
     parser.add_argument("--fit", action="store_true", help="fit the constants anew, and keep them")
+    parser.add_argument("--kernels", metavar="NAME", help="the kernels of iterations whose name has this in it")
     options = parser.parse_args()
-    found, constants = modelled(), known()
     if options.fit:
-        constants = _rounded(fit.all_of(found, constants))
-        CONSTANTS.write_text(yaml.safe_dump(constants, sort_keys=False, default_flow_style=None, width=120))
-    each = sorted(zip(found, errors(found, constants), strict=True), key=lambda pair: (pair[0].kind, pair[0].set))
-    for (kind, set_), pairs in groupby(each, key=lambda pair: (pair[0].kind, pair[0].set)):
-        of = [error for _, error in pairs]
-        print(f"{kind:24} {set_:10} {len(of):4}  {mean(map(abs, of)):6.1%}  bias {mean(of):+6.1%}")
+        _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
+        _keep("h100", fit.h100(modelled(), known(), known("h200")))
+        _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
+    for gpu in BANDWIDTHS:
+        print(f"{gpu}\n")
+        found = modelled(gpu)
+        each = sorted(zip(found, errors(found, known(gpu), gpu), strict=True), key=lambda pair: _group(pair[0]))
+        for (kind, set_), pairs in groupby(each, key=lambda pair: _group(pair[0])):
+            of = [error for _, error in pairs]
+            print(f"{kind:32} {set_:10} {len(of):4}  {mean(map(abs, of)):6.1%}  bias {mean(of):+6.1%}")
+        print()
+    for iteration in iterations.measured():
+        time_ms, by_kind = iterations.predicted(iteration, known())
+        error = time_ms / iteration.measured_ms - 1
+        number = sum(kernels for _, kernels in by_kind.values())
+        print(
+            f"{iteration.name:30} {time_ms:7.2f} ms of {iteration.measured_ms:7.2f} {error:+6.1%}"
+            f"  {number} kernels of {iteration.kernels or 'unknown'}"
+        )
+        if options.kernels and options.kernels in iteration.name:
+            for kind, (part_ms, kernels) in sorted(by_kind.items(), key=lambda item: -item[1][0]):
+                print(f"    {kind:36} {part_ms:7.2f} ms {kernels:5}")
     return 0
+
+
+def _group(row: Row) -> tuple[str, str]:
+    images = row.operator in ("convolution", "batch-norm", "max-pool")
+    return (f"{row.operator} {row.layout}" if images else row.kind, row.set)
+
+
+def _keep(gpu: str, constants: Constants) -> None:
+    text = yaml.safe_dump(_rounded(constants), sort_keys=False, default_flow_style=None, width=120)
+    (FOLDER / f"{gpu}.yaml").write_text(text)
 
 
 def _rounded(value: Constants) -> Constants:

@@ -1,7 +1,7 @@
 """The fit of a GPU's constants to its measured kernels.
 
-Constants are fitted in three parts that do not depend on each other: what memory bounds, attention by library, and
-products with the limit of power. Residuals are logarithms of predicted over measured times, softened so that a few
+Constants are fitted in parts that do not depend on each other: what memory bounds, attention by library, products with
+the limit of power, and images. Residuals are logarithms of predicted over measured times, softened so that a few
 kernels which a library does in another way pull no harder than others.
 """
 
@@ -18,16 +18,18 @@ from lab.gpu_kernels.rows import Row
 from syncline.nccl.solver import minimise, soften
 
 SOFT: Final = 0.1
-PEAK, MEMORY = 989.4e12, 3350e9
-"""Of the H100 (`syncline.fabric.gpus`)."""
+PEAK: Final = 989.4e12
+H100, H200 = 3350e9, 4800e9
+"""Bandwidths of memory, of GPUs with the same SMs (`syncline.fabric.gpus`)."""
 Constants = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A constant that is fitted, by its path."""
+    """A constant that is fitted, by its path, and others that are the same."""
 
     path: tuple[str | int, ...]
+    same: tuple[tuple[str | int, ...], ...] = ()
 
     def read(self, constants: Constants) -> float:
         """Its value."""
@@ -38,39 +40,51 @@ class Parameter:
 
     def write(self, constants: Constants, value: float) -> None:
         """Puts another value in its place."""
-        here: Any = constants
-        for step in self.path[:-1]:
-            here = here[step]
-        is_whole = self.path == ("products", "fill") or any(str(step).endswith("_ps") for step in self.path)
-        here[self.path[-1]] = round(value) if is_whole else value
+        for path in (self.path, *self.same):
+            here: Any = constants
+            for step in path[:-1]:
+                here = here[step]
+            is_whole = any(str(step) in ("start_ps", "starts_ps") for step in path)
+            here[path[-1]] = round(value) if is_whole else value
 
 
-def compute(constants: Constants, library: str = "cudnn") -> dict[str, Any]:
-    """The compute model as the engine takes it."""
+def compute(
+    constants: Constants, library: str = "cudnn", bandwidth: float = H100, limited: bool = True
+) -> dict[str, Any]:
+    """The compute model as the engine takes it; without a limit of power if it is not `limited`."""
     attention = constants["attention"][library if library in constants["attention"] else "cudnn"]
     model = {
         "kind": "gpu",
-        **{name: constants[name] for name in ("products", "memory", "power")},
+        **{name: constants[name] for name in ("products", "convolutions", "memory")},
+        "power": constants["power"] if limited else None,
         "attention": attention,
     }
-    return {"flops_per_s": PEAK, "memory_bytes_per_s": MEMORY, "scale": 1.0, "model": model}
+    return {"flops_per_s": PEAK, "memory_bytes_per_s": bandwidth, "scale": 1.0, "model": model}
 
 
-def predicted_us(found: Sequence[Row], constants: Constants) -> list[float]:
+def _groups(found: Sequence[Row]) -> list[tuple[str, bool, list[int]]]:
+    """Numbers of rows by their library, and by whether they ran long enough to reach the limit of power: those of set
+    `measure` did not.
+    """
+    keys = [(row.library, row.set != "measure") for row in found]
+    return [(*key, [n for n, of in enumerate(keys) if of == key]) for key in sorted(set(keys))]
+
+
+def predicted_us(found: Sequence[Row], constants: Constants, bandwidth: float = H100) -> list[float]:
     """Microseconds of rows, each by the constants of its library."""
     times: dict[int, float] = {}
-    for library in sorted({row.library for row in found}):
-        here = [number for number, row in enumerate(found) if row.library == library]
-        answers = rows.times_us([rows.kernels(found[n]) for n in here], compute(constants, library))
-        times.update(zip(here, answers, strict=True))
+    for library, limited, here in _groups(found):
+        model = compute(constants, library, bandwidth, limited)
+        times.update(zip(here, rows.times_us([rows.kernels(found[n]) for n in here], model), strict=True))
     return [times[number] for number in range(len(found))]
 
 
-def fitted(found: Sequence[Row], start: Constants, parameters: Sequence[Parameter]) -> Constants:
+def fitted(
+    found: Sequence[Row], start: Constants, parameters: Sequence[Parameter], bandwidth: float = H100
+) -> Constants:
     """The constants with some of them fitted to rows."""
-    libraries = sorted({row.library for row in found})
-    by_library = {name: [row for row in found if row.library == name] for name in libraries}
-    asked = {name: [rows.kernels(row) for row in of] for name, of in by_library.items()}
+    groups = [(library, limited, [found[n] for n in here]) for library, limited, here in _groups(found)]
+    asked = [[rows.kernels(row) for row in of] for _, _, of in groups]
 
     def with_(values: Sequence[float]) -> Constants:
         constants = copy.deepcopy(start)
@@ -82,8 +96,8 @@ def fitted(found: Sequence[Row], start: Constants, parameters: Sequence[Paramete
         constants = with_(values)
         return [
             soften(math.log(us / row.time_us), SOFT)
-            for name in libraries
-            for us, row in zip(rows.times_us(asked[name], compute(constants, name)), by_library[name], strict=True)
+            for (library, limited, of), kernels in zip(groups, asked, strict=True)
+            for us, row in zip(rows.times_us(kernels, compute(constants, library, bandwidth, limited)), of, strict=True)
         ]
 
     return with_(minimise(residuals, [math.log(parameter.read(start)) for parameter in parameters]))
@@ -93,26 +107,47 @@ def _of(*path: str | int) -> Parameter:
     return Parameter(path)
 
 
-NARROW: Final = (
-    *("elementwise", "transpose", "cast", "dropout", "norm", "norm-gradient", "column-sum", "softmax"),
-    *("softmax-gradient", "loss", "loss-gradient", "lookup", "lookup-gradient", "update"),
-)
-"""Kernels that memory bounds of which there are rows in two bytes."""
-WIDER: Final = ("norm", "norm-gradient", "column-sum", "softmax", "loss", "loss-gradient", "update")
-"""The same in four bytes, where that makes a difference."""
-MEMORY_PARAMETERS: Final = (
-    *(_of("memory", "efficiency", kernel) for kernel in NARROW),
-    *(_of("memory", "efficiency_wide", kernel) for kernel in WIDER),
+def _efficiency(kernel: str, *others: str) -> Parameter:
+    return Parameter(("memory", "efficiency", kernel), tuple(("memory", "efficiency", other) for other in others))
+
+
+STREAMS: Final = (
+    _efficiency("elementwise", "lookup", "column-sum", "norm-sum"),
+    *map(_efficiency, ("strided", "transpose", "cast", "dropout", "norm", "rms-norm", "norm-gradient")),
+    *map(_efficiency, ("softmax", "softmax-gradient", "loss", "loss-gradient", "lookup-gradient", "update")),
+    *(_of("memory", "per_column", kernel) for kernel in ("column-sum", "norm-sum")),
+    _of("memory", "starts_ps", "column-sum"),
+    _of("memory", "starts_ps", "update"),
+    _of("memory", "per_element_ps"),
+    _of("memory", "per_doubling"),
     _of("memory", "start_ps"),
-    *(_of("memory", "starts_ps", kernel) for kernel in ("column-sum", "update")),
-    _of("memory", "per_column"),
+    _of("memory", "cache", "gain"),
 )
-PRODUCT_PARAMETERS: Final = (
-    *(_of("products", name) for name in ("sustained", "reuse", "fill", "sustained_memory", "split_overhead_ps")),
-    *(_of("products", name) for name in ("start_ps", "last_wave", "misaligned")),
+"""Of what memory bounds, but for images. Lookups and sums are as fast as other kernels that read in order."""
+PRODUCTS: Final = (
+    *(_of("products", name) for name in ("sustained", "reuse", "fill", "sustained_memory", "start_ps", "misaligned")),
     *(_of("products", "layouts", place) for place in (0, 1)),
+    Parameter(("products", "misaligned_layouts", 0), (("products", "misaligned_layouts", 1),)),
     _of("power", "per_flop_pj"),
 )
+CONVOLUTIONS: Final = (
+    *(_of("convolutions", "products", name) for name in ("reuse", "fill", "sustained_memory", "start_ps")),
+    *(_of("convolutions", "products", "layouts", place) for place in (0, 1)),
+    _of("convolutions", "padded", 0),
+)
+"""Of those in NHWC; SMs reach what they reach in products with endless tiles."""
+REORDERED: Final = (_efficiency("reorder"), _of("convolutions", "padded", 1))
+"""Of those in NCHW, beside the constants of NHWC."""
+PLANES: Final = tuple(
+    Parameter(path)
+    for kernel in ("plane-norm", "plane-norm-gradient")
+    for path in (
+        ("memory", "efficiency", kernel),
+        ("memory", "per_column", kernel),
+        ("memory", "starts_ps", kernel),
+    )
+)
+POOLS: Final = (_efficiency("pool"), _efficiency("pool-gradient"))
 
 
 def attention_parameters(library: str) -> list[Parameter]:
@@ -121,15 +156,50 @@ def attention_parameters(library: str) -> list[Parameter]:
     return [*pairs, *(_of("attention", library, name) for name in ("reuse", "tail", "start_ps"))]
 
 
-def all_of(found: Sequence[Row], start: Constants) -> Constants:
-    """All constants, fitted to rows. Products are those of set `operators`, which ran long enough to reach the limit of
-    power.
+def h200(found: Sequence[Row], start: Constants, h100: Constants) -> Constants:
+    """Constants of the H200, fitted to rows of one. Its SMs are the H100's, and so is what was not measured."""
+    constants = copy.deepcopy(start)
+    for kernel in ("strided", "transpose", "cast", "batch-norm", "batch-norm-gradient", "reorder"):
+        constants["memory"]["efficiency"][kernel] = h100["memory"]["efficiency"][kernel] * H100 / H200
+    constants["memory"]["per_column"]["column-sum"] = h100["memory"]["per_column"]["column-sum"] * H100 / H200
+    constants["convolutions"] = h100["convolutions"]
+    constants["attention"]["flash2"] = h100["attention"]["flash2"]
+    constants["power"] = h100["power"]
+    images = ("batch-norm", "max-pool", "convolution")
+    borrowed = {("memory", "per_column", "column-sum"), ("memory", "starts_ps", "column-sum")}
+    borrowed |= {("memory", "efficiency", kernel) for kernel in ("strided", "transpose", "cast")}
+    streams = [row for row in found if row.kind != "products" and row.operator not in (*images, "attention")]
+    constants = fitted(streams, constants, [p for p in STREAMS if p.path not in borrowed], H200)
+    constants = fitted([row for row in found if row.operator == "batch-norm"], constants, PLANES, H200)
+    constants = fitted([row for row in found if row.operator == "max-pool"], constants, POOLS, H200)
+    attention = [row for row in found if row.operator == "attention"]
+    constants = fitted(attention, constants, attention_parameters("cudnn"), H200)
+    products = [row for row in found if row.kind == "products"][::THINNED]
+    return fitted(products, constants, [p for p in PRODUCTS if p.path[0] == "products"], H200)
+
+
+THINNED: Final = 4
+"""One of so many products of the H200's table is fitted to."""
+
+
+def h100(found: Sequence[Row], start: Constants, of_h200: Constants) -> Constants:
+    """Constants of the H100, fitted to rows of one. Planes and maxima are bound by threads and not by memory: they have
+    the constants of the H200.
     """
-    attention = {row.library for row in found if row.operator == "attention"}
-    others = [row for row in found if row.kind != "products" and row.operator != "attention"]
-    constants = fitted(others, start, MEMORY_PARAMETERS)
-    for library in sorted(attention):
+    constants = copy.deepcopy(start)
+    for _, table, kernel in (parameter.path for parameter in (*PLANES, *POOLS)):
+        scale = 1 if table == "starts_ps" else H200 / H100
+        constants["memory"][table][kernel] = of_h200["memory"][table][kernel] * scale
+    images = ("batch-norm", "max-pool", "convolution")
+    streams = [row for row in found if row.kind != "products" and row.operator not in (*images, "attention")]
+    constants = fitted(streams, constants, STREAMS)
+    for library in ("cudnn", "flash2"):
         rows_of = [row for row in found if row.operator == "attention" and row.library == library]
         constants = fitted(rows_of, constants, attention_parameters(library))
-    products = [row for row in found if row.kind == "products" and row.set == "operators"]
-    return fitted(products, constants, PRODUCT_PARAMETERS)
+    constants = fitted([row for row in found if row.kind == "products"], constants, PRODUCTS)
+    constants["convolutions"]["products"]["sustained"] = constants["products"]["sustained"]
+    convolutions = [row for row in found if row.operator == "convolution"]
+    constants = fitted([row for row in convolutions if row.layout == "nhwc"], constants, CONVOLUTIONS)
+    constants = fitted([row for row in convolutions if row.layout == "nchw"], constants, REORDERED)
+    normalised = [row for row in found if row.operator == "batch-norm" and row.layout == "nhwc"]
+    return fitted(normalised, constants, [_efficiency("batch-norm", "batch-norm-gradient")])

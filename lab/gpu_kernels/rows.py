@@ -2,8 +2,9 @@
 
 `h100.csv` has operators of PyTorch 2.11 (CUDA 13.0) on one NVIDIA H100 80GB HBM3 (SXM, 700 W), timed in CUDA graphs: in
 set `operators` the median of 15 repetitions, whose operands may be in the cache; in set `measure` by `syncline measure`
-on the same card, with operands that are not. Sizes are those of operators of model files, and of some kernels that are
-no operators (`TENSORS`).
+on the same card, with operands that are not. Set `profile` has the kernels of rotary positions from the profile of an
+iteration of Llama 2 7B, since nothing else was measured of views that are not contiguous. Sizes are those of operators
+of model files, and of some kernels that are no operators (`TENSORS`).
 """
 
 from __future__ import annotations
@@ -24,9 +25,8 @@ WIDE: Final = 4
 TENSORS: Final = {"cast": 3, "transpose": 2, "column-sum": 1, "softmax": 2}
 """Kernels that are no operators, and the tensors that they move, in elements as wide as those that they read."""
 BACKWARD_TENSORS: Final = {"softmax": 3}
-ADAM: Final = {"fused": 7, "foreach": 20}
-"""Elements that an update moves for each parameter: weight, gradient and two moments are read, and all but the gradient
-written; `foreach` does eight operations one by one, each of which reads and writes what it works on."""
+SHAPED: Final = ("column-sum", "softmax")
+"""Those for which the length of a row matters."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Row:
         if self.operator in ("linear", "matmul"):
             return "products"
         return f"attention {self.library}" if self.operator == "attention" else self.operator
+
+    @property
+    def layout(self) -> str:
+        """In which order images lie in memory."""
+        return "nchw" if self.library == "nchw" else "nhwc"
 
     @property
     def title(self) -> str:
@@ -72,32 +77,49 @@ def _row(values: dict[str, str]) -> Row:
 def kernels(row: Row) -> list[dict[str, Any]]:
     """The kernels of a row as the engine takes them, as PyTorch launches them."""
     if row.operator == "adamw":
-        return [_traffic("update", row.sizes["parameters"] * ADAM[row.library], row.element_bytes)]
+        return _update(row)
+    if row.operator == "strided":
+        return [
+            _traffic("strided", row.sizes["tensors"] * row.sizes["rows"] * row.sizes["features"], row.element_bytes)
+        ]
     if row.operator in TENSORS:
         backward = row.pass_ == "backward"
         tensors = (BACKWARD_TENSORS if backward else TENSORS)[row.operator]
         elements = row.sizes["rows"] * row.sizes["features"] * tensors
         name = f"{row.operator}-gradient" if backward else row.operator
-        return [_traffic(name, elements, row.element_bytes, WIDE if row.operator == "cast" else None)]
+        columns = row.sizes["features"] if row.operator in SHAPED else 0
+        return [_traffic(name, elements, row.element_bytes, WIDE if row.operator == "cast" else None, columns)]
     width = row.element_bytes
     request = {
         "operators": [{"kind": row.operator, "sizes": row.sizes}],
         "element_bytes": width,
-        "framework": {"kernels": "eager", "wide_bytes": width, "loss_bytes": width},
+        "framework": {"kernels": "eager", "wide_bytes": width, "loss_bytes": width, "layout": row.layout},
     }
     (answer,) = json.loads(_core.demands(json.dumps(request)))
     passes = ("weight_grad", "input_grad") if row.pass_ == "backward" else (row.pass_,)
     found = [kernel for pass_ in passes for kernel in answer[pass_]]
     if row.operator == "attention":
         return found[:1]  # the operator alone, without what puts gradients side by side
-    if row.operator == "swiglu" and row.pass_ == "backward":
-        return found[:2]  # nor the sum of the gradients of two projections
     return found
 
 
-def _traffic(name: str, elements: int, width: int, wide: int | None = None) -> dict[str, Any]:
-    kind = {"memory": {"kernel": name, "wide": (wide or width) >= WIDE}}
+def _traffic(name: str, elements: int, width: int, wide: int | None = None, columns: int = 0) -> dict[str, Any]:
+    kind = {"memory": {"kernel": name, "wide": (wide or width) >= WIDE, "columns": columns}}
     return {"flops": 0, "bytes": elements * width, "kind": kind}
+
+
+def _update(row: Row) -> list[dict[str, Any]]:
+    step = {"optimiser": "adam", "implementation": row.library, "decays": True, "element_bytes": row.element_bytes}
+    return update(step, row.sizes["parameters"], row.sizes.get("tensors", 1))
+
+
+def update(step: dict[str, Any], parameters: int, tensors: int) -> list[dict[str, Any]]:
+    """The kernels of an optimiser's step."""
+    updates = [{"step": step, "parameters": parameters, "tensors": tensors}]
+    request = {"operators": [], "element_bytes": step["element_bytes"], "updates": updates}
+    (answer,) = json.loads(_core.demands(json.dumps(request)))
+    found: list[dict[str, Any]] = answer["update"]
+    return found
 
 
 def times_us(each: Sequence[Iterable[dict[str, Any]]], compute: dict[str, Any]) -> list[float]:

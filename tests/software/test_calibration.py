@@ -68,10 +68,11 @@ class TestSystemsLeftOut:
     @pytest.mark.parametrize(
         ("name", "large", "largest"),
         [
-            ("h100-16-tree", 0.09, 0.05),
-            ("h100-32-vm", 0.11, 0.04),
-            ("a100-32-deepops", 0.08, 0.05),
-            ("h100-16-efa", 0.11, 0.07),
+            ("h100-16-tree", 0.045, 0.025),
+            ("h100-32-vm", 0.07, 0.03),
+            ("a100-32-deepops", 0.1, 0.05),
+            ("a100-16-oci", 0.1, 0.05),
+            ("h100-16-efa", 0.125, 0.07),
         ],
     )
     def test_systems_of_several_nodes(self, name: str, large: float, largest: float) -> None:

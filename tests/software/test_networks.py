@@ -15,7 +15,7 @@ from support.command import Ended
 from syncline.base.errors import InputError
 from syncline.fabric import machines, notation
 from syncline.fabric.notation import MachineError
-from syncline.nccl import constants, model, networks, tuning, wire
+from syncline.nccl import chunks, constants, model, networks, tuning, wire
 from syncline.nccl.platform import platform
 
 Command = Callable[..., Ended]
@@ -85,37 +85,49 @@ class TestSteps:
 
 
 class TestPipelines:
-    """A tree between nodes takes (L^(1/2) + W^(1/2))^2 of steps that take L and bytes that take W."""
+    """An NVLS tree takes longer than its steps and its wires, by the stages that a round of chunks has to fill."""
 
-    def nvls_tree(self, nodes: int, size: int) -> model.Candidate:
-        return opened(f"dgx-h100(nodes={nodes})", algorithm="nvls").candidates(size)[0]
+    def nvls_tree(self, nodes: int, size: int, network: str = "infiniband") -> model.Candidate:
+        return opened(f"dgx-h100(nodes={nodes}, network={network})", algorithm="nvls").candidates(size)[0]
 
     @pytest.mark.parametrize("nodes", [2, 4, 8])
     @pytest.mark.parametrize("size", [MIB, 16 * MIB, 128 * MIB])
     def test_the_closed_form(self, nodes: int, size: int) -> None:
+        """Into the switch and out of it, up and down the tree, without the slowest stage."""
         found, empty = self.nvls_tree(nodes, size), self.nvls_tree(nodes, 0)
-        steps = 2 * math.log2(nodes) * tuning.NETWORK_STEPS[wire.TREE]["LL"]
-        fill = found.latency - empty.latency
-        on_nics = wire.nvls_tree(8 * nodes, nodes, size).seconds(
-            450e9 * constants.load("h100-nvswitch").constants.efficiency_nvls,
-            400e9 * 0.985 * (1 if nodes == 2 else networks.VERBS["efficiency_spread"]),
-        )
-        assert steps + on_nics + fill == pytest.approx((math.sqrt(steps) + math.sqrt(on_nics)) ** 2, rel=0.01)
+        nvls = 8 / 9 * 450e9 * constants.load("h100-nvswitch").constants.efficiency_nvls
+        nics = 400e9 * 0.985 * (1 if nodes == 2 else networks.VERBS["efficiency_spread"])
+        rounds = size / chunks.loop(platform(f"dgx-h100(nodes={nodes})"), size)
+        stages = size * (2 / nvls + 2 * math.log2(nodes) / nics) - found.wire
+        assert found.latency - empty.latency == pytest.approx(stages / rounds, rel=0.01)
 
     def test_large_messages_fill_it_with_the_same_chunks(self) -> None:
-        at_full = self.nvls_tree(4, model.FULL_CHUNKS).latency
-        assert self.nvls_tree(4, 64 * model.FULL_CHUNKS).latency == pytest.approx(at_full)
-        assert self.nvls_tree(4, model.FULL_CHUNKS // 4).latency < 0.9 * at_full
+        at_full = self.nvls_tree(4, 64 * MIB).latency
+        assert self.nvls_tree(4, 2**34).latency == pytest.approx(at_full)
+        assert self.nvls_tree(4, 2 * MIB).latency < 0.7 * at_full
 
-    def test_within_a_server_there_is_none(self) -> None:
-        found = opened("dgx-h100", algorithm="nvls")
-        assert found.candidates(64 * MIB)[0].latency == found.candidates(0)[0].latency
+    def test_plugins_that_set_larger_chunks_fill_it_longer(self) -> None:
+        """512 KiB instead of 128 KiB, from where messages are large enough for these."""
+        delay = networks.NETWORKS["efa"].constants["network_delay"]
+        for size, factor in ((64 * MIB, 1), (2**30, 2), (2**33, 4)):
+            own = self.nvls_tree(2, size).latency - self.nvls_tree(2, 0).latency
+            of_plugin = self.nvls_tree(2, size, "efa").latency - self.nvls_tree(2, 0, "efa").latency
+            assert of_plugin == pytest.approx(factor * own, rel=1e-6)
+        assert self.nvls_tree(2, 0, "efa").latency - self.nvls_tree(2, 0).latency == pytest.approx(2 * delay, rel=1e-3)
+
+    def test_within_a_server_two_rounds_fill_it(self) -> None:
+        """One of an all-gather, which has no second pass."""
+        for kind, rounds in (("all-reduce", 2), ("all-gather", 1)):
+            found = opened("dgx-b200", kind, "nvls" if kind == "all-reduce" else "auto")
+            ways = [next(c for c in found.candidates(size) if c.algorithm == wire.NVLS) for size in (0, 64 * MIB)]
+            share = chunks.loop(found.platform, 64 * MIB) / (64 * MIB)
+            assert ways[1].latency - ways[0].latency == pytest.approx(rounds * ways[1].wire * share)
 
     @pytest.mark.parametrize("network", machines.NETWORKS)
     def test_more_servers_are_not_faster(self, network: str) -> None:
         for size in (0, MIB, 16 * MIB, 64 * MIB):
             times = [opened(f"dgx-a100(nodes={n}, network={network})").time(size) for n in (2, 4, 8, 16)]
-            assert all(a <= b * 1.02 for a, b in itertools.pairwise(times))
+            assert all(a <= b * 1.05 for a, b in itertools.pairwise(times))  # NCCL's choice may be better with more
 
     @pytest.mark.parametrize("network", machines.NETWORKS)
     def test_larger_messages_are_not_faster(self, network: str) -> None:
@@ -142,10 +154,34 @@ class TestSettings:
         assert [of_tcpx.time(2**k) for k in range(3, 34)] == [inside.time(2**k) for k in range(3, 34)]
 
 
+class TestReported:
+    """What plugins tell NCCL, by which it chooses."""
+
+    @pytest.mark.parametrize(
+        ("machine", "latency"), [("dgx-a100", 75), ("dgx-h100", 75), ("dgx-h200", 35), ("dgx1v", 150)]
+    )
+    def test_that_of_efa_is_aws_own(self, machine: str, latency: float) -> None:
+        where = platform(f"{machine}(nodes=2, network=efa)")
+        assert networks.reported_latency(where) == pytest.approx(latency * 1e-6)
+        assert networks.reported_latency(platform(f"{machine}(nodes=2)")) == 0
+
+    def test_it_counts_at_every_crossing_and_twice_with_simple(self) -> None:
+        plain, told = platform("dgx-h100(nodes=4)"), platform("dgx-h100(nodes=4, network=efa)")
+        for protocol, times in (("LL", 1), ("LL128", 1), ("Simple", 2)):
+            both = [tuning.estimate(where, "all-reduce", wire.TREE, protocol, 8) for where in (plain, told)]
+            assert both[1] - both[0] == pytest.approx(2 * math.log2(4) * times * 75e-6)
+
+    def test_nvls_trees_begin_later(self) -> None:
+        """Their steps are told to take twice what those of trees with LL128 do."""
+        size = 4 * MIB
+        assert opened("dgx-h100(nodes=2)").candidates(size)[0].algorithm == wire.NVLS_TREE
+        assert opened("dgx-h100(nodes=2, network=efa)").candidates(size)[0].algorithm == wire.TREE
+
+
 class TestIntervals:
     @pytest.mark.parametrize("network", ASSUMED)
     def test_assumed_figures_have_a_range_at_all_sizes(self, network: str) -> None:
-        found = opened(f"dgx-h100(nodes=2, network={network})")
+        found = opened(f"dgx-h100(nodes=2, nic_rate=200Gb/s, network={network})", "all-gather")
         for size in (8, MIB, 64 * MIB, 2**33):
             one = found.predict(size)
             assert one.assumed
@@ -173,11 +209,23 @@ class TestRacks:
     """Racks of NVL72: NVLinks within, NICs between."""
 
     def test_two_racks_are_bound_by_their_nics(self) -> None:
-        one, two = opened("gb200-nvl72"), opened("gb200-nvl72(nodes=2)")
         size = 2**34
-        rate = two.platform.node_nic_rate
-        assert two.platform.nodes == 2
-        assert two.time(size) > max(one.time(size), size / rate)
+        slow = opened("gb200-nvl72(nodes=2, nic_rate=10Gb/s)")
+        assert slow.platform.nodes == 2
+        assert size / slow.platform.node_nic_rate < slow.time(size) < 1.2 * size / slow.platform.node_nic_rate
+
+    @pytest.mark.parametrize("kind", ["all-reduce", "all-gather", "reduce-scatter"])
+    @pytest.mark.parametrize("racks", [2, 3, 4, 8])
+    def test_more_racks_add_their_steps(self, kind: str, racks: int) -> None:
+        """A ring crosses every rack once in a pass, a tree goes through the logarithm of them twice."""
+        found = opened(f"gb200-nvl72(nodes={racks})", kind)
+        assert found.platform.nodes == racks
+        assert found.time(8) > opened("gb200-nvl72", kind).time(8)
+        for way in found.candidates(8):
+            steps = wire.ring(kind, 72 * racks, racks, 8).steps_inter
+            if way.algorithm != wire.RING:
+                steps = 2 * wire.levels(racks)
+            assert way.latency >= steps * tuning.NETWORK_STEPS[way.algorithm][way.protocol]
 
     def test_another_nic_changes_only_what_leaves_a_rack(self) -> None:
         slow, fast = opened("gb200-nvl72(nodes=2, nic_rate=10Gb/s)"), opened("gb200-nvl72(nodes=2)")

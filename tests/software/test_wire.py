@@ -62,7 +62,7 @@ class TestTreesAndSwitches:
         assert wire.tree(40, 5, 1_000).steps_inter == 2 * 3
 
     def test_the_switch_reads_each_operand_once(self) -> None:
-        found = wire.nvls(8, 8_000)
+        found = wire.nvls("all-reduce", 8, 8_000)
         assert found.nvlink_bytes == 9_000
         assert found.steps_intra == 2
         assert found.nvlink_bytes < wire.ring("all-reduce", 8, 1, 8_000).nvlink_bytes

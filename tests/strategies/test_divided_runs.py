@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from support.command import Ended
 from syncline.base import document
 from syncline.base.errors import InputError
+from syncline.engine import assumptions, specification
 from syncline.engine import runs as engine
-from syncline.engine import specification
 from syncline.experiment.load import Variant, load
 from syncline.strategies import training
 
@@ -240,14 +240,15 @@ def test_what_does_not_fit_is_refused_with_its_terms(tmp_path: Path, syncline_co
 
 def test_fit_lists_what_fits(tmp_path: Path, syncline_command: Command) -> None:
     path = tmp_path / "gpt.yaml"
-    path.write_text(text("{tensor: 2}", npu="{compute: {kind: roofline}, memory: 1500kB, reserved: 0B}"))
+    path.write_text(text("{tensor: 2}", npu="{compute: {kind: roofline}, memory: 18540kB, reserved: 0B}"))
     found = json.loads(syncline_command("fit", str(path), "--json", "--all").out)["variants"][0]
     rows = found["rows"]
     assert len(rows) == found["candidates"] > found["fitting"] > 0
     for row in rows:
-        terms = [row[f"{name}_bytes"] for name in ("weights", "gradients", "optimiser", "activations", "exchange")]
-        assert row["memory_bytes"] == sum(terms)
-        assert row["fits"] == (row["memory_bytes"] <= 1_500_000)
+        names = ("weights", "gradients", "optimiser", "activations", "exchange", "libraries")
+        assert row["memory_bytes"] == sum(row[f"{name}_bytes"] for name in names)
+        assert row["libraries_bytes"] == 2 * 8.125 * 2**20  # of cuBLAS, on an A100
+        assert row["fits"] == (row["memory_bytes"] <= 18_540_000)
         assert row["tensor"] * row["pipeline"] * row["data"] == 8
     listed = syncline_command("fit", str(path))
     assert f"{found['fitting']} of {found['candidates']} divisions fit" in listed.out
@@ -318,3 +319,16 @@ def test_folded_and_whole_runs_with_hosts_are_the_same() -> None:
         total(parallel, f"fold: '{f}'", npu=npu, topology='"Ring(2)_Ring(2)_Ring(2)"') for f in ("on", "off")
     )
     assert folded == whole
+
+
+def test_zero_of_a_single_copy_divides_nothing() -> None:
+    """A template may keep `zero` where one copy of the model is left; ZeRO 3 then goes with a pipeline, too."""
+    for ways in ("pipeline: 2, tensor: 4", "pipeline: 4, context: 1, tensor: 2"):
+        whole = training.divided(loaded(f"{{{ways}}}").experiment)
+        for zero in (1, 2, 3):
+            variant = loaded(f"{{{ways}, zero: {zero}}}")
+            assert training.divided(variant.experiment) == whole
+            said = assumptions.of([variant])
+            assert f"parallel.zero = {zero} has no effect: there is one copy of the weights" in said
+    two = assumptions.of([loaded("{tensor: 4, zero: 1}")])
+    assert not any("parallel.zero" in line for line in two)

@@ -13,16 +13,19 @@ import pytest
 from support import divided
 from support.divided import SHAPE
 from syncline.models import counts
+from syncline.sections import execution
 from syncline.sections.data_types import Widths
+from syncline.sections.npu import Npu
 from syncline.sections.parallel import Parallel
 from syncline.sections.workloads import DividedWorkload, Training
 from syncline.strategies import memory
 from syncline.strategies.memory import Memory
 from syncline.strategies.training import Request
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
 L, H, S, V = SHAPE["layers"], SHAPE["hidden"], SHAPE["tokens"], SHAPE["vocabulary"]
 PURE = {"weights": "bf16", "compute": "bf16", "gradients": "bf16", "states": "bf16"}
+MIXED = {"weights": "bf16", "compute": "bf16", "gradients": "fp32", "states": "fp32"}
 AUTOCAST = {"weights": "fp32", "compute": "bf16", "gradients": "fp32", "states": "fp32"}
 GPT2_MEDIUM: dict[str, Any] = {
     "model": "gpt",
@@ -35,13 +38,18 @@ LLAMA_1B: dict[str, Any] = {
 }
 LLAMA_8_LAYERS: dict[str, Any] = {"model": "llama", "parameters": {"layers": 8}, "sequence": 4096}
 RESNET50: dict[str, Any] = {"model": "resnet50"}
+EAGER, GRAPH, COMPILED = Training(), Training(launch="graph"), Training(kernels="compile")
+FUSED_LOSS, MEGATRON = Training(loss="fused"), Training(kernels="megatron")
+H100 = Npu.model_validate({"gpu": "h100", "compute": {"kind": "gpu"}})
 
 
-def peak(workload: dict[str, Any], batch: int, precision: dict[str, str], npus: int = 1, **parallel: Any) -> Memory:
-    """What an NPU needs of a training in one micro-batch."""
-    given = DividedWorkload.model_validate({**workload, "global_batch": batch * npus, "precision": precision})
+def peak(
+    workload: dict[str, Any], batch: int, precision: dict[str, str], training: Training = EAGER, **parallel: Any
+) -> Memory:
+    """What an H100 needs of a training in one micro-batch."""
+    given = DividedWorkload.model_validate({**workload, "global_batch": batch, "precision": precision})
     divided_as = Parallel.model_validate({"micro_batch": batch, **parallel})
-    request = Request(given, divided_as, Training(), npus, None)
+    request = Request(given, divided_as, training, 1, None).on(H100)
     assert not list(request.violations())
     (found,) = memory.of(request.setting())
     return found
@@ -57,21 +65,39 @@ def test_models_are_those_that_were_measured(workload: dict[str, Any], number: i
 
 
 @pytest.mark.parametrize(
-    ("workload", "batch", "precision", "kind", "measured", "within"),
+    ("workload", "batch", "precision", "training", "measured", "within"),
     [
-        (GPT2_MEDIUM, 8, PURE, "adam", 10.40, 0.02),
-        (GPT2_MEDIUM, 8, AUTOCAST, "adam", 15.46, 0.05),
-        (LLAMA_1B, 4, PURE, "adam", 23.41, 0.02),
-        (LLAMA_8_LAYERS, 1, PURE, "adam", 17.14, 0.08),
-        (RESNET50, 64, AUTOCAST | {"compute": "fp16"}, "sgd", 3.31, 0.12),
-        # 0.7 GB more than the batch of 8 lets expect, of which six samples more take 5.57 GiB. Perhaps of runs before.
-        (GPT2_MEDIUM, 2, PURE, "adam", 4.83, 0.16),
+        (GPT2_MEDIUM, 8, PURE, EAGER, 10.40, 0.01),
+        (GPT2_MEDIUM, 8, PURE, GRAPH, 10.49, 0.01),
+        (GPT2_MEDIUM, 8, AUTOCAST, EAGER, 15.46, 0.01),
+        (LLAMA_1B, 4, PURE, EAGER, 23.41, 0.02),
+        (LLAMA_1B, 4, PURE, GRAPH, 23.47, 0.02),
+        (LLAMA_1B, 4, PURE, COMPILED, 21.33, 0.01),
+        (RESNET50, 64, AUTOCAST | {"compute": "fp16"}, EAGER, 3.31, 0.08),
+        (RESNET50, 64, AUTOCAST | {"compute": "fp16"}, GRAPH, 3.37, 0.08),
+        (RESNET50, 64, PURE, GRAPH, 3.43, 0.12),
+        (GPT2_MEDIUM, 2, PURE, EAGER, 4.83, 0.15),
+        (LLAMA_8_LAYERS, 1, PURE, EAGER, 17.14, 0.07),
     ],
 )
 def test_peaks_are_those_of_pytorch(
-    workload: dict[str, Any], batch: int, precision: dict[str, str], kind: str, measured: float, within: float
+    workload: dict[str, Any],
+    batch: int,
+    precision: dict[str, str],
+    training: Training,
+    measured: float,
+    within: float,
 ) -> None:
-    found = peak(workload, batch, precision, optimiser={"kind": kind})
+    """Measured in this order but for the compiled one, which came last. What is missing grows along it, whatever is
+    trained: 0.01, 0.04, 0.13, 0.23, 0.22, 0.22, 0.22, 0.37, 0.70 and 1.08 GiB (0.16 of the compiled one). So the
+    process seems to have kept something of earlier runs.
+
+    That the batch of 2 has something of runs before it shows in the one of 8, too: if 2 samples needed 4.83 GiB at some
+    time of an iteration, and 8 no more than 10.40 then, a sample would need 0.93 at most and all else 2.97. Weights and
+    moments are 1.98, and all gradients 0.66, which are not there while samples need that much.
+    """
+    kind = "sgd" if "fp16" in precision.values() else "adam"
+    found = peak(workload, batch, precision, training, optimiser={"kind": kind, "implementation": "fused"})
     assert found.phase == "backward"
     assert found.total / GIB == pytest.approx(measured, rel=within)
 
@@ -121,3 +147,39 @@ def test_autocast_keeps_casts_of_weights_and_wide_inputs_of_norms() -> None:
     unit, statistics, casts = 8 * 1024 * 1024 * 2, 8 * 16 * 1024 * 4, (12 * 1024**2 + 9 * 1024) * 2
     assert of_block(PURE) == 16 * unit + statistics
     assert of_block(AUTOCAST) == 18 * unit + statistics + casts
+
+
+@pytest.mark.parametrize(
+    ("precision", "training", "bytes_of_a_logit"),
+    [
+        (PURE, EAGER, 2 + 2 + 2),  # logarithms, and the gradients of both halves
+        (AUTOCAST, EAGER, (2 + 4) + 4),  # logarithms in BF16 and their cast, and its gradient
+        (MIXED, EAGER, 4 + 4 + 4),  # logits are cast to FP32
+        (MIXED, MEGATRON, 4 + 2),  # the gradient in place of the probabilities, and its cast
+        (PURE, FUSED_LOSS, 2 + 2),  # logits, and their gradient
+        (MIXED, FUSED_LOSS, 2 + 2),
+        (AUTOCAST, FUSED_LOSS, 2 + 2),
+    ],
+)
+def test_what_a_loss_needs(precision: dict[str, str], training: Training, bytes_of_a_logit: int) -> None:
+    """Of 2 samples with 1024 tokens and 4096 words more; autocast has casts of the table's rows of these beside it."""
+    activations = []
+    for words in (8192, 12288):
+        parameters = {**GPT2_MEDIUM["parameters"], "vocabulary": words}
+        activations.append(peak({**GPT2_MEDIUM, "parameters": parameters}, 2, precision, training).activations)
+    casts = 4096 * 1024 * 2 if precision is AUTOCAST else 0
+    assert activations[1] - activations[0] == 2 * 1024 * 4096 * bytes_of_a_logit + casts
+
+
+def test_gates_of_one_kernel_keep_nothing_of_their_own() -> None:
+    """Eager operators keep the result of SiLU in each of 24 blocks: of 8192 tokens with 5504 features."""
+    eager, compiled = (peak(LLAMA_1B, 4, PURE, training).activations for training in (EAGER, COMPILED))
+    assert eager - compiled == 24 * 8192 * 5504 * 2
+
+
+def test_libraries_have_workspaces() -> None:
+    """32 MiB of cuBLAS for the thread of each pass, and as many on the stream on which a graph is captured."""
+    assert [peak(RESNET50, 1, PURE, t).libraries for t in (EAGER, GRAPH)] == [2 * 32 * MIB, 4 * 32 * MIB]
+    a100 = Npu.model_validate({"gpu": "a100-80gb"})
+    assert execution.workspace(a100, EAGER) == 2 * 8.125 * MIB
+    assert execution.workspace(Npu(), EAGER) == 0

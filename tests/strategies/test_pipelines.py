@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support import divided
-from syncline.sections.parallel import Schedule
-from syncline.strategies import build, schedules
+from syncline.sections.parallel import Parallel, Schedule
+from syncline.strategies import build, checks, schedules, weights
 
 STAGES, MICROS, CHUNKS = 4, 8, 2
 
@@ -90,3 +90,60 @@ def test_micro_batches_in_flight(stage: int) -> None:
     assert most("1f1b", 2) == min(2, STAGES - stage)
     # Korthikanti et al., section 4.2.3: the first stage keeps L (1 + (p - 1) / (p v)) layers, in chunks of L / (p v).
     assert most("interleaved", 8, 2) == 2 * (STAGES - stage) - 1 + STAGES
+
+
+@pytest.mark.parametrize(
+    ("blocks", "chunks", "expected"),
+    [
+        (8, 4, [2, 2, 2, 2]),
+        (7, 4, [2, 2, 2, 1]),  # the head stands in for a block
+        (126, 16, [7, *[8] * 14, 7]),  # Llama 3 405B, section 3.3.2
+        (126, 128, [0, *[1] * 126, 0]),  # the same with chunks of one block: the first one has the embedding alone
+        (5, 4, None),
+        (9, 4, None),
+        (3, 8, None),
+        (0, 2, None),
+    ],
+)
+def test_stages_at_the_ends_may_have_a_block_less(blocks: int, chunks: int, expected: list[int] | None) -> None:
+    assert weights.blocks_of_chunks(blocks, chunks) == expected
+
+
+def of_stages(layers: int, stages: int, chunks: int = 1, *, ends: bool = True) -> list[list[list[str]]]:
+    """The names of the layers of each stage, by chunk."""
+    model = divided.gpt(1, divided.SHAPE | {"layers": layers}, ends=ends)
+    return [[[layer.name for layer in piece] for piece in stage] for stage in weights.placed(model, stages, chunks)]
+
+
+def test_every_layer_is_on_one_stage_in_order() -> None:
+    assert of_stages(6, 4) == [
+        [["embedding", "block.0"]],
+        [["block.1", "block.2"]],
+        [["block.3", "block.4"]],
+        [["block.5", "head"]],
+    ]
+    assert of_stages(2, 2, 2) == [[["embedding"], ["block.1"]], [["block.0"], ["head"]]]
+    assert of_stages(3, 2, 2) == [[["embedding", "block.0"], ["block.2"]], [["block.1"], ["head"]]]
+    assert of_stages(3, 2, ends=False) == [[["block.0", "block.1"]], [["block.2"]]]
+
+
+def test_unequal_stages_wait_for_the_longest_one() -> None:
+    """Two stages with two blocks and one: the first one waits for the first gradient, for no more than a block takes
+    forward and backward, and is then busy to the end.
+    """
+    model = divided.without_messages(divided.gpt(1, divided.SHAPE | {"layers": 3}, ends=False))
+    graph = build.graph(divided.setting({"pipeline": 2}, 2, MICROS, model, costs_update=False))
+    summary = divided.simulated(graph, "Switch(2, rate=1GB/s, latency=0s)")
+    first, second = (of["compute_ps"] for of in summary["classes"])
+    assert first == 2 * second
+    assert first < summary["total_ps"] < first + second // MICROS
+
+
+def test_a_pipeline_of_other_stages_is_refused() -> None:
+    model = divided.gpt(1, divided.SHAPE | {"layers": 5})
+    (violation,) = checks.of_model(Parallel(pipeline=4, data=1), model)
+    assert violation.message == "gpt has 5 blocks, which pipeline 4 does not divide"
+    assert violation.accepted == "a divisor of 5, or of 6 or 7, with a block less at the ends"
+    without_ends = divided.gpt(1, divided.SHAPE | {"layers": 1}, ends=False)  # the last stage would have no layer
+    assert [*checks.of_model(Parallel(pipeline=2, data=1), without_ends)]
+    assert not [*checks.of_model(Parallel(pipeline=2, data=1), divided.gpt(1, divided.SHAPE | {"layers": 1}))]

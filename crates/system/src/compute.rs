@@ -16,6 +16,9 @@ use syncline_workload::systolic::{Array, Dataflow, Sram};
 struct Request {
     compute: ComputeSpec,
     kernels: Vec<KernelSpec>,
+    /// Whether the kernels run one after the other, over and over; else each does alone.
+    #[serde(default)]
+    mix: bool,
 }
 
 /// What a kernel takes.
@@ -30,16 +33,21 @@ struct Answer {
 }
 
 /// Answers a request in JSON, a compute model and a list of kernels, with a list in JSON of what each kernel takes
-/// that runs over and over.
+/// that runs over and over, alone or in their mix.
 ///
 /// # Errors
 /// A refusal if the request is none; its field begins with `compute` if that describes no NPU.
 pub fn times(request: &str) -> Result<String, Refusal> {
     let request: Request = serde_json::from_str(request).map_err(|e| Refusal::of("", e.to_string()))?;
     let npu = described(&request.compute).map_err(|refusal| refusal.within("compute"))?;
+    let all: Vec<_> = request.kernels.iter().map(|&kernel| (kernel.into(), 1)).collect();
+    let mixed = request.mix.then(|| npu.clone().throttled(&all));
     let answer = |kernel: KernelSpec| {
         let kernel = kernel.into();
-        let timed = npu.clone().throttled(&[(kernel, 1)]).timed(kernel);
+        let timed = match &mixed {
+            Some(npu) => npu.timed(kernel),
+            None => npu.clone().throttled(&[(kernel, 1)]).timed(kernel),
+        };
         let basis = match timed.basis {
             Basis::Model => BasisSpec::Model,
             Basis::Measured => BasisSpec::Measured,

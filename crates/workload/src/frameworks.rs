@@ -14,17 +14,22 @@
 //! Which kernels these are was read in profiles of PyTorch 2.11 and in the sources of Megatron-LM (`megatron/core/fusions`,
 //! `tensor_parallel/cross_entropy.py`).
 //!
+//! Convolutions and what follows them depend on the layout of images ([`images`]); what optimisers launch is in [`updates`].
+//!
 //! Under *autocast*, weights and the residual stream are wider than products: weights are cast before they are used and their
 //! gradients are cast back; normalisations run in the wide type, and their results are cast.
 
-use crate::kernel_kind::{AttentionKernel, KernelKind, Layout, MemoryKernel, Traffic};
+mod images;
+pub mod updates;
+
+use crate::kernel_kind::{AttentionKernel, ImageLayout, KernelKind, Layout, MemoryKernel, Traffic};
 use crate::layer::Demand;
 use crate::operators::{Operator, product};
 use serde::Deserialize;
 
 use MemoryKernel::{
-    Cast, ColumnSum, Dropout, Elementwise, Lookup, LookupGradient, Loss, LossGradient, Norm, NormGradient, Softmax,
-    SoftmaxGradient, Strided,
+    Cast, ColumnSum, Dropout, Elementwise, Lookup, LookupGradient, Loss, LossGradient, Norm, NormGradient, NormSum,
+    RmsNorm, Softmax, SoftmaxGradient, Strided,
 };
 
 /// Whose kernels an NPU runs.
@@ -50,6 +55,13 @@ pub struct Framework {
     pub wide_bytes: u32,
     /// Bytes of a logit where the loss is computed.
     pub loss_bytes: u32,
+    /// Bytes of an element of the residual stream, where it is not as wide as weights: that of convolutional networks is as
+    /// narrow as products, even under autocast.
+    #[serde(default)]
+    pub residual_bytes: Option<u32>,
+    /// How images lie in memory.
+    #[serde(default)]
+    pub layout: ImageLayout,
 }
 
 /// The sizes of an operator, in the order of its kind, and the bytes of an element.
@@ -67,9 +79,9 @@ fn memory(kernel: MemoryKernel, elements: u64, bytes: u64) -> Demand {
 }
 
 /// A sum over rows of a matrix of so many elements.
-fn column_sum(elements: u64, columns: u64, bytes: u64) -> Demand {
+fn column_sum(kernel: MemoryKernel, elements: u64, columns: u64, bytes: u64) -> Demand {
     let columns = u32::try_from(columns).unwrap_or(u32::MAX);
-    let kind = KernelKind::Memory(Traffic { kernel: ColumnSum, wide: bytes >= WIDE, columns });
+    let kind = KernelKind::Memory(Traffic { kernel, wide: bytes >= WIDE, columns });
     Demand::new(elements, product(&[elements, bytes])).as_kind(kind)
 }
 
@@ -85,13 +97,20 @@ impl Framework {
             "linear" => of.linear(plain.clone()),
             "attention" => of.attention(plain.clone()),
             "rotary" => of.rotary(),
-            "layer-norm" | "rms-norm" => of.norm(),
+            "layer-norm" => of.norm(Norm),
+            "rms-norm" => of.norm(RmsNorm),
             "gelu" | "silu" | "tanh" => of.activation(),
             "swiglu" | "geglu" => of.gated(),
             "dropout" => of.dropout(),
             "add" => of.add(),
             "embedding" => of.embedding(),
             "softmax-cross-entropy" => of.loss(),
+            "convolution" => of.convolution(plain.clone()),
+            "channel-bias" => of.channel_bias(),
+            "batch-norm" => of.batch_norm(),
+            "max-pool" => of.max_pool(),
+            // Where the ways meet again, their sum counts the gradients that meet here.
+            "fork" => Operator::default(),
             _ => of.as_described(plain.clone()),
         };
         Operator { params: plain.params, ..kernels }
@@ -107,9 +126,14 @@ impl Of<'_> {
         self.wide() > self.bytes
     }
 
-    /// Bytes of an element of the residual stream.
+    /// Bytes of an element of weights.
     fn wide(self) -> u64 {
         u64::from(self.framework.wide_bytes).max(self.bytes)
+    }
+
+    /// Bytes of an element of the residual stream.
+    fn residual(self) -> u64 {
+        self.framework.residual_bytes.map_or(self.wide(), |bytes| u64::from(bytes).max(self.bytes))
     }
 
     /// Rows times features, of kinds that have these two sizes.
@@ -122,10 +146,14 @@ impl Of<'_> {
         memory(kernel, product(&[tensors, elements]), self.bytes)
     }
 
-    /// Casts between the wide type and that of products; none without autocast.
-    fn casts(self, elements: u64) -> Vec<Demand> {
-        let cast = memory(Cast, elements, self.wide() + self.bytes);
-        if self.is_autocast() { vec![cast] } else { Vec::new() }
+    /// A cast from the wide type to that of products, which vectors do; none without autocast.
+    fn narrowed(self, elements: u64) -> Option<Demand> {
+        self.is_autocast().then(|| memory(Elementwise, elements, self.wide() + self.bytes))
+    }
+
+    /// A cast back, which moves element by element.
+    fn widened(self, elements: u64) -> Option<Demand> {
+        self.is_autocast().then(|| memory(Cast, elements, self.wide() + self.bytes))
     }
 
     /// The kernels as they are described, each product with the layout of its pass.
@@ -150,11 +178,11 @@ impl Of<'_> {
         let &[rows, _, outputs, bias] = self.sizes else { unreachable!("sizes of linear") };
         let params = plain.params;
         let mut kernels = self.as_described(plain);
-        kernels.forward.splice(0..0, self.casts(params));
+        kernels.forward.splice(0..0, self.narrowed(params));
         if bias == 1 {
-            kernels.weight_grad.push(column_sum(product(&[rows, outputs]), outputs, self.bytes));
+            kernels.weight_grad.push(column_sum(ColumnSum, product(&[rows, outputs]), outputs, self.bytes));
         }
-        kernels.weight_grad.extend(self.casts(params));
+        kernels.weight_grad.extend(self.widened(params));
         kernels
     }
 
@@ -194,11 +222,12 @@ impl Of<'_> {
 
     /// Attention whose scores go through memory.
     fn scores(self, plain: Operator) -> Operator {
+        let columns = u32::try_from(self.sizes[4]).unwrap_or(u32::MAX);
         let with = |kernels: Vec<Demand>, layout, softmax: MemoryKernel| {
             let known = |kernel: Demand| match kernel.gemm {
                 Some(_) => kernel.as_kind(KernelKind::Product(layout)),
                 None => {
-                    kernel.as_kind(KernelKind::Memory(Traffic { wide: self.bytes >= WIDE, ..Traffic::of(softmax) }))
+                    kernel.as_kind(KernelKind::Memory(Traffic { kernel: softmax, wide: self.bytes >= WIDE, columns }))
                 }
             };
             kernels.into_iter().map(known).collect()
@@ -221,13 +250,13 @@ impl Of<'_> {
         Operator { forward: turn.clone(), input_grad: turn, ..Operator::default() }
     }
 
-    fn norm(self) -> Operator {
+    fn norm(self, kernel: MemoryKernel) -> Operator {
         let (n, wide) = (self.elements(), self.wide());
         let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n]), wide);
-        let mut forward = vec![sweep(Norm, 2)];
-        forward.extend(self.casts(n));
-        let mut weight_grad = self.casts(n);
-        weight_grad.push(column_sum(product(&[2, n]), self.sizes[1], wide));
+        let mut forward = vec![sweep(kernel, 2)];
+        forward.extend(self.narrowed(n));
+        let mut weight_grad = Vec::from_iter(self.widened(n));
+        weight_grad.push(column_sum(NormSum, product(&[2, n]), self.sizes[1], wide));
         Operator { params: 0, forward, weight_grad, input_grad: vec![sweep(NormGradient, 3)] }
     }
 
@@ -270,13 +299,19 @@ impl Of<'_> {
         }
     }
 
-    /// The gradients of both ways meet where they began.
+    /// The gradients of both ways meet where they began. Under autocast what is added is narrow, and so is its gradient.
     fn add(self) -> Operator {
-        let sweep = |tensors| vec![memory(Elementwise, product(&[tensors, self.elements()]), self.wide())];
+        let (n, residual) = (self.elements(), self.residual());
+        let sweep = |tensors| memory(Elementwise, product(&[tensors, n]), residual);
         match self.framework.kernels {
             // The normalisation that follows has the sum at hand, and adds the gradients.
-            Fusion::Compile => Operator { forward: sweep(2), input_grad: sweep(1), ..Operator::default() },
-            _ => Operator { forward: sweep(3), input_grad: sweep(3), ..Operator::default() },
+            Fusion::Compile => Operator { forward: vec![sweep(2)], input_grad: vec![sweep(1)], ..Operator::default() },
+            _ => {
+                let forward = vec![memory(Elementwise, n, 2 * residual + self.bytes)];
+                let cast = memory(Elementwise, n, residual + self.bytes);
+                let input_grad = std::iter::once(sweep(3)).chain((residual > self.bytes).then_some(cast)).collect();
+                Operator { forward, input_grad, ..Operator::default() }
+            }
         }
     }
 
@@ -294,9 +329,8 @@ impl Of<'_> {
     fn loss(self) -> Operator {
         let (n, loss) = (self.elements(), u64::from(self.framework.loss_bytes));
         let sweep = |kernel, tensors| memory(kernel, product(&[tensors, n]), loss);
-        let cast = memory(Cast, n, loss + self.bytes);
-        let casts = || if loss > self.bytes { vec![cast] } else { Vec::new() };
-        let mut forward = casts();
+        let cast = |kernel| (loss > self.bytes).then(|| memory(kernel, n, loss + self.bytes));
+        let mut forward = Vec::from_iter(cast(Cast));
         let mut input_grad = Vec::new();
         match self.framework.kernels {
             // The largest logit, differences, exponentials, their sum, quotients; backward, their product with the gradient.
@@ -309,7 +343,7 @@ impl Of<'_> {
                 input_grad.extend([sweep(Elementwise, 1), sweep(LossGradient, 3)]);
             }
         }
-        input_grad.extend(casts());
+        input_grad.extend(cast(Elementwise));
         Operator { forward, input_grad, ..Operator::default() }
     }
 }

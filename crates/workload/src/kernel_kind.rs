@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 pub enum KernelKind {
     /// Matrix products.
     Product(Layout),
+    /// A convolution as a product of windows that are never written out.
+    Convolution(ConvolutionKernel),
     /// The core of attention in one kernel.
     Attention(AttentionKernel),
     /// What memory bounds.
@@ -26,7 +28,9 @@ pub struct Traffic {
     /// Whether its elements have four bytes or more.
     #[serde(default)]
     pub wide: bool,
-    /// Columns, of a sum over rows; 0 of other kernels.
+    /// How long the work of one block of threads is, where that matters; 0 of other kernels. Of sums over rows and of statistics
+    /// of planes, the columns or channels, of which a block has one; of a softmax, the elements of a row; of an
+    /// update, those of the longest chunk.
     #[serde(default)]
     pub columns: u32,
 }
@@ -49,6 +53,28 @@ pub enum Layout {
     Nn,
     /// The first factor is: the gradient of the weights.
     Tn,
+}
+
+/// In which order the elements of images lie in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ImageLayout {
+    /// The channels of a pixel next to each other (`channels_last`).
+    #[default]
+    Nhwc,
+    /// A plane for each channel.
+    Nchw,
+}
+
+/// A kernel of a convolution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConvolutionKernel {
+    /// Its pass, named by the product that a linear layer has there.
+    pub pass: Layout,
+    /// Whether its input had too few channels and was padded, and the layout it came from.
+    #[serde(default)]
+    pub padded: Option<ImageLayout>,
 }
 
 /// A kernel of attention.
@@ -85,10 +111,14 @@ pub enum MemoryKernel {
     Dropout,
     /// Normalises rows.
     Norm,
+    /// The same by their root mean square.
+    RmsNorm,
     /// The gradient of the input of a normalisation.
     NormGradient,
     /// Sums over rows, for each of so many columns: gradients of biases, scales and shifts.
     ColumnSum,
+    /// Such sums of the gradients of a normalisation's scale and shift.
+    NormSum,
     /// Softmax over rows.
     Softmax,
     /// Its gradient.
@@ -101,10 +131,16 @@ pub enum MemoryKernel {
     Lookup,
     /// Adds rows to the gradient of a table.
     LookupGradient,
-    /// Normalises channels over a batch.
+    /// Normalises channels over a batch, in NHWC.
     BatchNorm,
     /// Its gradient.
     BatchNormGradient,
+    /// Normalises channels over a batch, in NCHW.
+    PlaneNorm,
+    /// Its gradient.
+    PlaneNormGradient,
+    /// Changes the order of an image's dimensions, or pads its channels.
+    Reorder,
     /// Maxima or means over windows.
     Pool,
     /// Their gradient.
@@ -115,15 +151,17 @@ pub enum MemoryKernel {
 
 impl MemoryKernel {
     /// All of them.
-    pub const ALL: [MemoryKernel; 19] = [
+    pub const ALL: [MemoryKernel; 24] = [
         MemoryKernel::Elementwise,
         MemoryKernel::Strided,
         MemoryKernel::Transpose,
         MemoryKernel::Cast,
         MemoryKernel::Dropout,
         MemoryKernel::Norm,
+        MemoryKernel::RmsNorm,
         MemoryKernel::NormGradient,
         MemoryKernel::ColumnSum,
+        MemoryKernel::NormSum,
         MemoryKernel::Softmax,
         MemoryKernel::SoftmaxGradient,
         MemoryKernel::Loss,
@@ -132,6 +170,9 @@ impl MemoryKernel {
         MemoryKernel::LookupGradient,
         MemoryKernel::BatchNorm,
         MemoryKernel::BatchNormGradient,
+        MemoryKernel::PlaneNorm,
+        MemoryKernel::PlaneNormGradient,
+        MemoryKernel::Reorder,
         MemoryKernel::Pool,
         MemoryKernel::PoolGradient,
         MemoryKernel::Update,

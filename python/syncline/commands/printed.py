@@ -170,6 +170,8 @@ class Division(Part):
     """Activations in it."""
     exchange_bytes: int
     """Buffers of communication in it."""
+    libraries_bytes: int
+    """Workspaces of matrix products in it."""
 
 
 class FitVariant(Part):

@@ -42,7 +42,7 @@ UNNAMED = frozenset(
     {"beside", "root", "per_dimension", "priority", "compute", "strategy", "sequence", "transit"}
     | {"plan", "gpu", "memory", "precision", "software", "inflight_per_dimension", "loops", "posting", "jitter"}
     | {"injection_latency", "reserved"}
-    | {"context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
+    | {"loss", "context", "expert", "expert_loads", "virtual", "data", "scatter_gather", "parameter_server", "updates"}
 )
 """Fields whose default is nothing, or is listed with what it means. Empty mappings need not be named."""
 AUTO_SHARES = {

@@ -255,8 +255,10 @@ def _model(experiment: Experiment, places: Places, members: tuple[int, ...], kin
     endpoint: Any = experiment.endpoint
     where = places.platform(members)
     named = None if endpoint.software is None else endpoint.software.software
+    software = named or networks.software_of(where)
+    where = networks.as_measured(where, software)
     known = endpoint.algorithm in models.algorithms(where, kind, endpoint.algorithm)
-    return models.Model(where, named or networks.software_of(where), kind, endpoint.algorithm if known else "auto")
+    return models.Model(where, software, kind, endpoint.algorithm if known else "auto")
 
 
 @lru_cache(KEPT)

@@ -14,7 +14,7 @@ from syncline.core import binding, cancelling, facts, recorded
 from syncline.core.attempt import NO_LIMIT, Attempt
 from syncline.core.preview import Preview
 from syncline.core.refusals import read as read_refusals
-from syncline.engine import completing, demand, in_flight, planned, refusals, specification
+from syncline.engine import completing, demand, in_flight, planned, plausibility, refusals, specification
 from syncline.engine.comparison import DIFFERENT
 from syncline.experiment.effect import effective
 from syncline.sections.algorithms import Algorithm
@@ -129,6 +129,8 @@ def run(
         summary["steady"] = _further(variant, monitor) or summary["steady"]
     if isinstance(variant.experiment.workload, GraphWorkload):
         _divide(summary, variant.experiment.workload.file.graph.steps)
+    summary["peak_share"] = plausibility.peak_share(variant.experiment, summary)
+    summary["warnings"] += plausibility.warnings(variant.experiment, summary["peak_share"])
     tables = {name: table(name, t) for name, t in result["tables"].items()}
     return Result(summary, recorded.cut(tables, variant.experiment.output.trace_limit))
 

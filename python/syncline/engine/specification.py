@@ -359,7 +359,7 @@ def _workload(
     if isinstance(workload, ModelWorkload):
         execution = Execution.of(experiment.npu, experiment.training)
         model, element, kernels = execution.model(workload.evaluated), workload.element, workload.kernels
-        framework = execution.framework(Widths.usual(element), casts_whole=False)
+        framework = execution.framework(Widths.usual(element), model, workload.layout, casts_whole=False)
         found = (
             models.recommender(model, npus, element, kernels)
             if workload.file.is_distributed

@@ -23,6 +23,7 @@ from syncline.base.document import Mapping, Node, Origin
 from syncline.base.errors import Problem, one_of
 from syncline.experiment import programs
 from syncline.fabric.topologies import Wired
+from syncline.models.model import has_kind
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.experiment import Experiment
 from syncline.sections.npu import Npu
@@ -60,14 +61,16 @@ RECORDED: Final = frozenset(
 LISTED: Final = frozenset(
     {
         *(f"npu.{name}" for name in ("gpu", "peak", "sms", "clock", "memory_bandwidth", "bus", "sm_read")),
+        *(f"npu.{name}" for name in ("power", "host_kernel_time")),
         *(f"network.{name}" for name in ("deadlock_rule", "posting")),
+        "parallel.zero",
         *(f"collective.{name}" for name in ("algorithm", "slices", "slice", "lanes", "scheduling", "priority")),
         *(f"collective.{name}" for name in ("inflight", "inflight_per_dimension")),
         *(f"endpoint.{name}" for name in ("transit", "fsm_split", "message", "comm_memory_bandwidth", "comm_sms")),
         *(f"endpoint.{name}" for name in ("switch_memory", "switch_latency", "switch_reduce_bandwidth")),
     }
 )
-"""Facts about the hardware, and limits and choices that matter to some sizes, shapes and algorithms only."""
+"""Facts about the hardware, and limits and choices that matter to some sizes, shapes, ways and algorithms only."""
 NEEDED: Final = frozenset({"comm_memory_bandwidth", "comm_sms"})
 """Fields that an endpoint cannot be described without; they are never refused for having no effect."""
 BROUGHT: Final = frozenset({"--endpoint", "argument endpoint"})
@@ -130,9 +133,9 @@ def _has_host(e: Experiment) -> bool:
     return _trains_model(e) and e.training.launch == "host"
 
 
-def _has_attention(e: Experiment) -> bool:
-    layers = (layer for model in models_of(e.workload) for layer in model.evaluated.layers)
-    return any(operator.kind == "attention" for layer in layers for operator in layer.operators)
+def _has_operator(kind: str) -> Callable[[Experiment], bool]:
+    """Whether a model that is trained has operators of a kind."""
+    return lambda e: any(has_kind(model.evaluated, kind) for model in models_of(e.workload))
 
 
 def has_gradients(e: Experiment) -> bool:
@@ -152,6 +155,13 @@ def _has_order(e: Experiment) -> bool:
     ways = [e.parallel.tensor, e.parallel.context, e.parallel.pipeline]
     left = e.taking_part > prod(ways)
     return not e.parallel.on and sum(number > 1 for number in ways) + left > 1
+
+
+def _has_copies(e: Experiment) -> bool:
+    """Whether several NPUs have the same weights, as far as the ways are right."""
+    if e.parallel.on:
+        return not {"data", "context", "expert"}.isdisjoint(e.parallel.on)
+    return e.taking_part > e.parallel.tensor * e.parallel.pipeline
 
 
 def _is_on(axis: str, e: Experiment) -> bool:
@@ -320,7 +330,11 @@ RULES: Final[tuple[Rule, ...]] = (
          f"{MODEL}, and npu.compute.kind gpu"),
     Rule("training.launch", lambda e: _trains_model(e) and e.npu.host_kernel_time > 0, "no host launches anything",
          f"{MODEL}, and npu.host_kernel_time"),
-    Rule("training.attention", _has_attention, "there is no attention", "a model with attention"),
+    Rule("training.attention", _has_operator("attention"), "there is no attention", "a model with attention"),
+    Rule("training.loss", _is_calibrated, "no kernels are those of a framework", f"{MODEL}, and npu.compute.kind gpu"),
+    Rule("training.loss", _has_operator("softmax-cross-entropy"), "there is no cross-entropy", "a model with one"),
+    Rule("workload.layout", _is_calibrated, "no kernels are those of a GPU", f"{MODEL}, and npu.compute.kind gpu"),
+    Rule("workload.layout", _has_operator("convolution"), "no kernel works on images", "a model with convolutions"),
     Rule("npu.compute", computes, _FILE, MODEL),
     *(Rule(f"npu.compute.{name}", lambda e: e.npu.compute.kind == "systolic", _NO_ARRAY, "npu.compute.kind systolic")
       for name in ("rows", "columns", "dataflow", "clock", "arrays", "sram_inputs", "sram_weights", "sram_outputs")),
@@ -357,6 +371,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("workload.beside", _dynamic, "with static contention, a collective shares nothing with kernels", _DYNAMIC),
     Rule("training", _trains, _ALONE, TRAINING),
     Rule("parallel", _is_divided, "nothing is divided among NPUs as this says", "workload.global_batch with a model"),
+    Rule("parallel.zero", _has_copies, "there is one copy of the weights", "more NPUs, or fewer ways"),
     Rule("parallel.order", _has_order, "there is one axis, or `on` places all", "two axes of more than one NPU"),
     Rule("parallel.recompute_operators", lambda e: e.parallel.recompute == "operators", "no operators are listed",
          "parallel.recompute operators"),

@@ -20,7 +20,7 @@ from syncline.fabric.gpus import Gpu
 
 Attention = Literal["flash2", "flash3", "cudnn", "unfused"]
 
-CALIBRATED: Final[Mapping[str, str]] = {"h100": "h100", "h200": "h100"}
+CALIBRATED: Final[Mapping[str, str]] = {"h100": "h100", "h200": "h200"}
 """GPUs whose kernels were measured, and the files of their constants."""
 SCALED: Final[Mapping[str, str]] = {
     "v100-16gb": "h100",
@@ -85,11 +85,11 @@ class Use:
 def model(gpu: Gpu, use: Use) -> dict[str, Any]:
     """The engine's description of a GPU (`compute::gpu::Gpu`). Raises `KeyError` if there are no constants."""
     found = constants(base(gpu.name))
-    products, of_power = dict(found["products"]), dict(found["power"])
+    of_power = dict(found["power"])
     share = gpu.power / found["power"]["limit_w"]
     # An SM takes in as many bytes of operands in a step, and as much energy in a second, whatever the type of elements.
-    by_width = {name: HALF * products[name] // use.width for name in ("depth", "alignment")}
-    products |= {"sms": use.sms, **by_width}
+    on_sms = {"sms": use.sms, "depth": HALF * found["products"]["depth"] // use.width}
+    convolutions = found["convolutions"]
     flops = use.peak / BF16[base(gpu.name)]
     bandwidth = gpu.memory_bandwidth / BANDWIDTH[base(gpu.name)]
     of_power |= {
@@ -100,7 +100,14 @@ def model(gpu: Gpu, use: Use) -> dict[str, Any]:
     }
     library = STANDS_FOR.get(use.attention, use.attention)
     of_library = found["attention"].get(library, next(iter(found["attention"].values())))
-    return {"kind": "gpu", "products": products, "attention": of_library, "memory": found["memory"], "power": of_power}
+    return {
+        "kind": "gpu",
+        "products": found["products"] | on_sms,
+        "convolutions": convolutions | {"products": convolutions["products"] | on_sms},
+        "attention": of_library,
+        "memory": found["memory"],
+        "power": of_power,
+    }
 
 
 HALF: Final = 2

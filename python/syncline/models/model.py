@@ -114,3 +114,8 @@ def with_attention(model: Model, *, fused: bool) -> Model:
         return known[id(operators)]
 
     return replace(model, layers=tuple(replace(layer, operators=of(layer.operators)) for layer in model.layers))
+
+
+def has_kind(model: Model, kind: str) -> bool:
+    """Whether a model has operators of a kind."""
+    return any(operator.kind == kind for layer in model.layers for operator in layer.operators)

@@ -20,7 +20,7 @@ from syncline.nccl import networks, wire
 from syncline.nccl.constants import LIMITS, NAMES, NO_DELAY, START, WIDTH, Constants
 from syncline.nccl.measurements import Table
 from syncline.nccl.model import algorithms, time
-from syncline.nccl.platform import Platform, gpu_of
+from syncline.nccl.platform import Platform, ctas_of, gpu_of, nccl_of
 from syncline.nccl.solver import minimise, soften
 
 if TYPE_CHECKING:
@@ -152,6 +152,8 @@ def run_of(table: Table, platform: Platform, given: Given | None = None) -> Run:
             fitting = platform.with_gpus(local)
     if not table.nvls:
         fitting = _without_nvls(fitting)
+    settings = table.about.get("nccl", "")
+    fitting = replace(fitting, nccl=nccl_of(settings), ctas=ctas_of(settings))
     chosen = kind or table.kind or "all-reduce"
     if kind is None and table.kind is None and table.bus_factor is not None and table.bus_factor < 1.005:
         factor = f"busbw is {table.bus_factor:.3g} times algbw, which is not so for all-reduce"
@@ -335,7 +337,8 @@ def _matters(name: str, runs: Sequence[Run]) -> bool:
     if name == "efficiency_spread":
         return any(run.platform.nodes > 2 for run in runs)
     if name in ("nvls_latency", "efficiency_nvls"):
-        nvls = {wire.NVLS, wire.NVLS_TREE}
+        nvls = {wire.NVLS} if name == "nvls_latency" else {wire.NVLS, wire.NVLS_TREE}
+        runs = [run for run in runs if name != "nvls_latency" or run.kind == "all-reduce"]
         return any(nvls & set(algorithms(run.platform, run.kind, run.algorithm)) for run in runs)
     return True
 

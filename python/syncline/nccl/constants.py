@@ -54,7 +54,8 @@ class Constants:
     efficiency_simple: float
     """The same with Simple: what large messages reach."""
     nvls_latency: float
-    """Seconds of the two steps through a switch that sums up."""
+    """Seconds of the two steps of an all-reduce through a switch that sums up, without those that fill the pipeline;
+    NCCL counts 25us."""
     efficiency_nvls: float
     """Share of the NVLink rate that NVLS reaches."""
     network_latency_scale: float
@@ -102,7 +103,7 @@ START: Final = Constants(
     efficiency_ll=0.2,
     efficiency_ll128=0.45,
     efficiency_simple=0.8,
-    nvls_latency=30e-6,
+    nvls_latency=25e-6,
     efficiency_nvls=0.68,
     network_latency_scale=1.4,
     network_delay=NO_DELAY,
@@ -231,6 +232,11 @@ def written(name: str, value: float) -> str:
     if name in TIMES:
         return f"{value * 1e6:.4g}us"
     return f"{100 * value:.4g}%" if name in SHARES else f"{value:.4g}"
+
+
+def shown(name: str, value: float) -> str:
+    """The same for people: a delay that is none is the least that a fit can take, since fits work on logarithms."""
+    return "none" if name == "network_delay" and value <= NO_DELAY * (1 + 1e-9) else written(name, value)
 
 
 def quoted(text: str) -> str:

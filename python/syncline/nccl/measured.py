@@ -16,6 +16,7 @@ from syncline.base.document import Mapping as Tree
 from syncline.base.document import Node, Scalar
 from syncline.base.document import Sequence as Items
 from syncline.base.errors import Problem, one_of
+from syncline.nccl.platform import NCCL
 from syncline.nccl.wire import KINDS
 
 BOUNDARY: Final = 2**20
@@ -73,6 +74,10 @@ class Measured:
     """Below 1 MiB."""
     above: Part
     """From 1 MiB up."""
+    nccl: tuple[int, int] = NCCL
+    """The version of NCCL that the table states, with which its system chooses among algorithms."""
+    channels: int = 0
+    """The least number of channels that was set there."""
 
     def time(self, size: int, by_constants: float) -> float:
         """Seconds, where the constants say `by_constants`."""
@@ -92,6 +97,10 @@ def render(measured: Measured) -> Iterator[str]:
     yield f"  algorithm: {measured.algorithm}"
     yield f"  gpus: {measured.gpus}"
     yield f"  nodes: {measured.nodes}"
+    if measured.nccl != NCCL:
+        yield f"  nccl: [{measured.nccl[0]}, {measured.nccl[1]}]"
+    if measured.channels:
+        yield f"  channels: {measured.channels}"
     yield f"  line: [{measured.line.seconds:.9f}, {measured.line.seconds_per_byte * 1e9:.9f}]  # s, ns per byte"
     for name, part in (("below_1MiB", measured.below), ("from_1MiB", measured.above)):
         yield f"  {name}:"
@@ -104,7 +113,8 @@ def render(measured: Measured) -> Iterator[str]:
 def parse(node: Node, problems: list[Problem]) -> Measured | None:
     """The section `measured` of a class file; what is wrong with it is appended to the problems."""
     reader = _Reader(problems)
-    section = reader.section(node, ("machine", "collective", "algorithm", "gpus", "nodes", "line", *PARTS))
+    keys = ("machine", "collective", "algorithm", "gpus", "nodes", "nccl", "channels", "line", *PARTS)
+    section = reader.section(node, keys)
     if section is None:
         return None
     found = len(problems)
@@ -113,12 +123,19 @@ def parse(node: Node, problems: list[Problem]) -> Measured | None:
         problems.append(section.entries["collective"].origin.problem("this is not known", kind, one_of(KINDS)))
     algorithm = reader.text(section, "algorithm")
     gpus, nodes = (reader.numbers(section, key, 1, whole=True) for key in ("gpus", "nodes"))
+    nccl: Sequence[float] = NCCL
+    channels: Sequence[float] = (0,)
+    if "nccl" in section.entries:
+        nccl = reader.numbers(section, "nccl", 2, whole=True)
+    if "channels" in section.entries:
+        channels = reader.numbers(section, "channels", 1, whole=True)
     line = reader.numbers(section, "line", 2)
     below, above = (reader.part(section, name) for name in PARTS)
     if len(problems) > found or below is None or above is None:
         return None
     straight = Line(line[0], line[1] * 1e-9)
-    return Measured(machine, kind, algorithm, int(gpus[0]), int(nodes[0]), straight, below, above)
+    settings = (int(nccl[0]), int(nccl[1])), int(channels[0])
+    return Measured(machine, kind, algorithm, int(gpus[0]), int(nodes[0]), straight, below, above, *settings)
 
 
 PARTS: Final = ("below_1MiB", "from_1MiB")

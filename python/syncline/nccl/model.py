@@ -12,20 +12,20 @@ channels carry (`tuning.py`; both published).
 longer one of the steps within the node and of one step of the network and the posting of all messages (`wire.py`,
 `tuning.POSTING`). No measured table says how far that is right: it follows from how NCCL works.
 
-*Trees between nodes* are pipelines. With steps of the latency L together and W on the wires, chunks of the best size
-take (L^(1/2) + W^(1/2))^2: 2 (L W)^(1/2) more than both. NCCL, too, takes smaller chunks for smaller messages, up to
-those of `FULL_CHUNKS`, and from there on this part stays as it is. L is that of messages of the network without what
-Simple waits for beside. NCCL's table of trees has the same for InfiniBand, so that the larger one of both counts for
-them. Rings have no such part: every GPU sends in every step.
+*NVLS* is a pipeline, within a node and over trees: until all of its stages are busy, it takes the time of some rounds
+of chunks, whose sizes NCCL's rules give (`chunks.py`). For trees without NVLS, NCCL's published factors of their rates
+have that in them; with more than two nodes they carry no more than NCCL's channels do. Rings have no such part: every
+GPU sends in every step.
 
 *Protocols* are joined by a smooth minimum, (sum T^-p)^(-1/p) with p = 8, since the change from one to the next is
 gradual (NCCL first changes how many threads and channels it uses). The fitted constants know of that: the join lies
 below each of its parts by 8 % where two are equal, but never below what the wires take.
 
-*Algorithms.* Which one it is, NCCL decides by an estimate of its own. Between nodes that estimate is followed
+*Algorithms.* Which one it is, NCCL decides by an estimate of its own, which depends on its version and on what the
+plugin of a network tells it. Between nodes, and for all-gather and reduce-scatter, that estimate is followed
 (`tuning.py`): the time is the geometric mean of those of all algorithms, each with the weight (its estimate)^-p with
 p = 12, so that the one that NCCL takes decides, and two that it finds nearly equal count equally; versions of NCCL
-differ in where they switch. Within a node the fastest is taken, for each protocol.
+differ in where they switch. Of all-reduces within a node the fastest is taken, for each protocol.
 
 *The network's share* is `efficiency_network` between two nodes, whose flows have the switches to themselves
 (`efficiency_single` with a single NIC per node), and with more nodes `efficiency_spread` of that: flows share links by
@@ -44,7 +44,7 @@ from functools import lru_cache
 from typing import Final
 
 from syncline.base.errors import command_line, one_of
-from syncline.nccl import mesh_exchange, networks, tuning, wire
+from syncline.nccl import chunks, mesh_exchange, networks, tuning, wire
 from syncline.nccl.constants import (
     LIMITS,
     ONE_PASS,
@@ -59,13 +59,12 @@ from syncline.nccl.platform import Platform
 
 SHARPNESS: Final = 8
 CHOICE_SHARPNESS: Final = 12
+CHOICE_SHARPNESS_WITHIN: Final = 48
+"""The same within a node, whose estimates are of nothing but NVLinks."""
 ANCHOR_SIZE: Final = 8
 """The size that a small-size time is taken to be of, unless said otherwise."""
 WIRE_SPREAD: Final = 0.03
 """How far the rates that systems of a class reach stray: standard deviation of the logarithm."""
-FULL_CHUNKS: Final = 128 * 2**20
-"""Bytes from which on NCCL does not take larger chunks: 32 channels times 16 chunks of 256 KiB (`src/enqueue.cc`, which
-halves chunks for less than so many)."""
 UNMEASURED: Final = frozenset({"gather", "scatter", "sendrecv"})
 """Kinds that no table of this package is of."""
 NINETY_PERCENT: Final = 1.645
@@ -206,6 +205,7 @@ def open_model(
     [`InputError`] if the file is wrong, the algorithm is not there or nothing explains that time.
     """
     named = networks.software_of(platform, software)
+    platform = networks.as_measured(platform, named)
     if platform.gpus > 1 and not algorithms(platform, kind, algorithm):
         offered = one_of(("auto", *algorithms(platform, kind)))
         raise command_line("--algorithm", algorithm, f"{platform} does not run {kind} with it", offered)
@@ -223,9 +223,10 @@ def open_model(
 def time(platform: Platform, constants: Constants, kind: str, algorithm: str, size: int) -> float:
     """Seconds of a collective of `size` bytes as nccl-tests counts them."""
     found = _candidates(platform, constants, kind, algorithm, size)
-    if platform.nodes > 1:
+    if platform.nodes > 1 or kind != "all-reduce":
         ways = [[c for c in found if c.algorithm == name] for name in dict.fromkeys(c.algorithm for c in found)]
-        return chosen([way[0].estimate for way in ways], [_joined(constants.launch, way) for way in ways])
+        sharpness = CHOICE_SHARPNESS if platform.nodes > 1 else CHOICE_SHARPNESS_WITHIN
+        return chosen([way[0].estimate for way in ways], [_joined(constants.launch, way) for way in ways], sharpness)
     fastest: dict[str, Candidate] = {}
     for candidate in sorted(found, key=lambda c: c.time):
         fastest.setdefault(candidate.protocol, candidate)
@@ -237,10 +238,10 @@ def _joined(launch: float, protocols: Sequence[Candidate]) -> float:
     return max(smooth_minimum([c.time for c in protocols]), launch + min(c.wire for c in protocols))
 
 
-def chosen(estimates: Sequence[float], times: Sequence[float]) -> float:
+def chosen(estimates: Sequence[float], times: Sequence[float], sharpness: int = CHOICE_SHARPNESS) -> float:
     """The geometric mean of the times, each with the weight (its estimate)^-p."""
     least = min(estimates)
-    weights = [(least / estimate) ** CHOICE_SHARPNESS for estimate in estimates]
+    weights = [(least / estimate) ** sharpness for estimate in estimates]
     logarithm = math.fsum(w * math.log(t) for w, t in zip(weights, times, strict=True)) / math.fsum(weights)
     return math.exp(logarithm)
 
@@ -256,19 +257,27 @@ def algorithms(platform: Platform, kind: str, algorithm: str = "auto") -> tuple[
     if kind in ("all-to-all", "gather", "scatter", "sendrecv"):
         return (wire.DIRECT,)
     if kind != "all-reduce":
-        return (wire.RING,)
+        return (wire.RING, wire.NVLS) if _gathers_by_nvls(platform, kind) else (wire.RING,)
     several = platform.nodes > 1
     usable = networks.of(platform).algorithms
     known = [wire.RING]
     if several and wire.TREE in usable:
         known.append(wire.TREE)
     # NCCL leaves NVLS out for two GPUs.
-    if platform.nvls and platform.gpus_per_node > 2 and (not several or wire.NVLS_TREE in usable):
+    nvls = platform.nvls and platform.nccl >= tuning.NVLS_SINCE
+    if nvls and platform.gpus_per_node > 2 and (not several or wire.NVLS_TREE in usable):
         known.append(wire.NVLS_TREE if several else wire.NVLS)
     if algorithm == "auto":
         return tuple(known)
     asked = wire.NVLS_TREE if algorithm == wire.NVLS and several else algorithm
     return (asked,) if asked in known else ()
+
+
+def _gathers_by_nvls(platform: Platform, kind: str) -> bool:
+    """Whether NVLS is considered for an all-gather or a reduce-scatter."""
+    able = platform.nvls and platform.nodes == 1 and 2 < platform.gpus <= tuning.MOST_NVLS_GPUS
+    known = tuning.NVLS_SINCE <= platform.nccl < tuning.MEASURED_NVLS_TREES
+    return able and known and kind in ("all-gather", "reduce-scatter")
 
 
 def extrapolated(kinds: Iterable[str], nodes: int) -> list[str]:
@@ -292,8 +301,10 @@ def _candidates(platform: Platform, constants: Constants, kind: str, algorithm: 
         protocols: tuple[str, ...] = PROTOCOLS if name in (wire.RING, wire.TREE) else ("Simple",)
         if platform.nodes > 1:
             protocols = tuple(p for p in protocols if p in networks.of(platform).protocols)
+        if platform.nccl < tuning.LL128_SINCE:
+            protocols = tuple(p for p in protocols if p != "LL128")
         expected = None
-        if platform.nodes > 1 and name != wire.DIRECT:
+        if (platform.nodes > 1 or kind in ("all-gather", "reduce-scatter")) and name != wire.DIRECT:
             expected = min(_estimate(task, protocol) for protocol in protocols)
         found += [_candidate(task, constants, protocol, expected) for protocol in protocols]
     if not found:
@@ -311,7 +322,7 @@ def _wire(task: _Task) -> wire.Wire:
     if task.algorithm == wire.TREE:
         return wire.tree(gpus, nodes, size)
     if task.algorithm == wire.NVLS:
-        return wire.nvls(gpus, size)
+        return wire.nvls(task.kind, gpus, size)
     if task.algorithm == wire.NVLS_TREE:
         return wire.nvls_tree(gpus, nodes, size)
     if task.kind == "sendrecv":
@@ -338,7 +349,7 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     direct = task.algorithm == wire.DIRECT
     steps = tuning.NVLINK_STEPS[wire.RING if direct else task.algorithm]
     if task.algorithm in (wire.NVLS, wire.NVLS_TREE):
-        latency = constants.nvls_latency
+        latency = constants.nvls_latency * on_wire.steps_intra / 2
     else:
         latency = on_wire.steps_intra * steps[protocol]
         if protocol == "LL":
@@ -351,26 +362,29 @@ def _candidate(task: _Task, constants: Constants, protocol: str, expected: float
     latency = max(latency, between) if direct else latency + between
     nvlink = platform.nvlink_rate * _efficiency(constants, task, protocol)
     wire_time = on_wire.seconds(nvlink, _network(platform, constants, protocol))
-    filled = _fill(task, constants, wire_time)
     if task.algorithm == wire.TREE:
-        published = wire_time / tuning.tree_factor(protocol, task.size)
-        filled = max(0.0, filled - (published - wire_time))
-        wire_time = published
+        if platform.nodes > 2:
+            wire_time = max(wire_time, 2 * task.size / tuning.tree_rate(platform, protocol))
+        wire_time /= tuning.tree_factor(protocol, task.size)
     elif task.algorithm == wire.NVLS_TREE:
         wire_time = max(wire_time, task.size / tuning.nvls_tree_rate(platform))
-    latency += filled
+        latency += _fill(task, nvlink, _network(platform, constants, protocol), wire_time)
+    elif task.algorithm == wire.NVLS:
+        latency += on_wire.steps_intra * wire_time * chunks.loop(platform, task.size) / max(task.size, 1)
     total = launch + latency + wire_time
     estimate = total if expected is None else expected
     return Candidate(task.algorithm, protocol, launch, latency, wire_time, total, estimate)
 
 
-def _fill(task: _Task, constants: Constants, wire_time: float) -> float:
-    """Seconds until the pipeline of a tree between nodes is full, and has run dry again: 2 (L W)^(1/2)."""
-    if task.platform.nodes == 1 or task.algorithm not in (wire.TREE, wire.NVLS_TREE):
+def _fill(task: _Task, nvlink: float, network: float, wire_time: float) -> float:
+    """Seconds until the pipeline of an NVLS tree is full (`chunks.py`)."""
+    if task.size == 0:
         return 0.0
-    step = tuning.NETWORK_STEPS[wire.TREE]["LL"] * constants.network_latency_scale + constants.network_delay
-    in_chunks = wire_time * min(1.0, FULL_CHUNKS / max(task.size, 1))
-    return 2 * math.sqrt(_wire(task).steps_inter * step * in_chunks)
+    on_wire = _wire(task)
+    within = float(on_wire.nvlink_bytes) / nvlink
+    between = task.size / network
+    part = chunks.loop(task.platform, task.size) / task.size
+    return max(0.0, part * (2 * within + on_wire.steps_inter * between - wire_time))
 
 
 def _network(platform: Platform, constants: Constants, protocol: str) -> float:

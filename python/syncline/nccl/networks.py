@@ -2,13 +2,14 @@
 
 NCCL's published latencies of steps between servers (`tuning.py`) are those of InfiniBand. A network takes
 `network_latency_scale` times these, and `network_delay` seconds more per step: what its transport adds to a message.
-That delay shows twice: in every step, and in the time until the pipeline of a tree is full (`model.py`).
 
-Which algorithms and protocols NCCL may use is part of a network, where its vendor's guide sets them.
+Which algorithms and protocols NCCL may use is part of a network, where its vendor's guide sets them, and so is what its
+plugin tells NCCL: the latency of a message, by which NCCL chooses among algorithms, and the size of chunks.
 
 A network that no table was there to fit has assumed figures, and a range of them: predictions then have an interval
-at all sizes. Its settings of NCCL are those that its vendor's guide gives; delays and shares are what is usual of such
-a transport, not values of a single publication.
+at all sizes. Its settings of NCCL and its NICs are those that its vendor's guide gives. Where a vendor states a rate,
+the share follows from that; the others, and all delays, are what is usual of such a transport, not values of a single
+publication.
 """
 
 from __future__ import annotations
@@ -36,13 +37,18 @@ class Network:
     fitted_on: tuple[str, ...] = ()
     """Tables of this package; none if the constants are assumed figures."""
     source: str = ""
-    """Where these are from."""
+    """Where these are from, or what vendors say of fitted ones."""
     fastest: Mapping[str, float] = field(default_factory=dict)
     """The ends of the range of assumed figures."""
     slowest: Mapping[str, float] = field(default_factory=dict)
     algorithms: tuple[str, ...] = ALL
     """What NCCL may use between servers."""
     protocols: tuple[str, ...] = PROTOCOLS
+    reported: Mapping[str, float] = field(default_factory=dict)
+    """Seconds that its plugin tells NCCL a message takes, by machine, for which NCCL allows when it chooses among
+    algorithms; NCCL's own transports (InfiniBand, RoCE, sockets) tell it none."""
+    nvls_chunk: int | None = None
+    """The largest chunk of NVLS trees that its plugin sets, if it does."""
 
     @property
     def is_fitted(self) -> bool:
@@ -56,7 +62,7 @@ VERBS: Final = MappingProxyType(
         "network_delay": constants.NO_DELAY,
         "efficiency_network": 0.985,
         "efficiency_single": 0.9,
-        "efficiency_spread": 0.9435,
+        "efficiency_spread": 0.947,
     }
 )
 """InfiniBand and RoCE, which carry the same verbs. Steps take what NCCL publishes, without any fit; the share of the
@@ -65,6 +71,16 @@ VERBS_TABLES: Final = (
     *("h100-16-ring", "h100-16-tree", "h100-32-vm", "h100-64-tuned"),
     *("a100-32-deepops", "a100-16-oci"),
 )
+
+EFA_LATENCIES: Final = MappingProxyType(
+    {
+        **dict.fromkeys(("dgx1p", "dgx1v", "dgx2"), 150 * US),
+        **dict.fromkeys(("dgx-a100", "dgx-h100"), 75 * US),
+        **dict.fromkeys(("dgx-h200", "dgx-b200", "gb200-nvl72"), 35 * US),
+    }
+)
+"""What the plugin for EFA (aws-ofi-nccl, `src/platform-aws.cpp`) tells NCCL on P3dn, on P4d and P5, and on P5en, P6 and
+later. From P5 on it also sets the largest chunk of NVLS trees to 512 KiB (NCCL_NVLSTREE_MAX_CHUNKSIZE)."""
 
 
 def _like_verbs(**changed: float) -> Mapping[str, float]:
@@ -79,15 +95,22 @@ NETWORKS: Final = MappingProxyType(
             Network("roce", VERBS, VERBS_TABLES),
             Network(
                 "efa",
-                _like_verbs(network_delay=19.61 * US, efficiency_single=0.5695),
+                _like_verbs(network_delay=21.47 * US, efficiency_single=0.5976),
                 ("h100-16-efa", "v100-16-p3dn-ring"),
+                source="the vendor's own model of NCCL counts 20us for a step between P5 servers and 18us for P5en "
+                "(aws-ofi-nccl, src/tuner/nccl_ofi_model.cpp); the share of a single NIC is that of one table, of "
+                "P3dn, which has no GPUDirect",
+                reported=EFA_LATENCIES,
+                nvls_chunk=512 * 2**10,
             ),
             Network(
                 "gpudirect-tcpx",
                 _like_verbs(network_delay=50 * US, efficiency_network=0.8, efficiency_single=0.8),
-                source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple); a TCP message "
-                "between machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds "
-                "10 to 20us; headers and copies leave 60 to 90 % of the NIC",
+                source="settings of Google Cloud's guide to A3 High (NCCL_ALGO=Ring, NCCL_PROTO=Simple), whose "
+                "servers have 4 NICs of 200 Gb/s for GPUs beside that of the host (1,000 Gb/s in all); no vendor "
+                "states a delay or a rate: a TCP message between machines of a zone takes 20 to 40us one way, "
+                "the process "
+                "that receives for the GPU adds 10 to 20us, and headers and copies leave 60 to 90 % of the NIC",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
                 slowest={"network_delay": 100 * US, "efficiency_network": 0.6},
                 algorithms=(wire.RING,),
@@ -95,12 +118,16 @@ NETWORKS: Final = MappingProxyType(
             ),
             Network(
                 "gpudirect-tcpxo",
-                _like_verbs(network_delay=45 * US, efficiency_network=0.88, efficiency_single=0.8),
+                _like_verbs(network_delay=45 * US, efficiency_network=0.91, efficiency_single=0.8),
                 source="settings of Google Cloud's guide to A3 Mega (NCCL_ALGO=Ring,Tree, NCCL_PROTO=Simple,LL128, no "
-                "NVLS); a message between machines of a zone takes 20 to 40us one way, and the process that receives "
-                "for the GPU adds 10 to 20us; transport in the NIC leaves 75 to 95 % of its rate",
-                fastest={"network_delay": 15 * US, "efficiency_network": 0.95},
-                slowest={"network_delay": 90 * US, "efficiency_network": 0.75},
+                "NVLS), whose servers have 8 NICs of 200 Gb/s for GPUs beside that of the host (1,800 Gb/s in all); "
+                "NVIDIA's guide to AI Cluster Runtime (GKE TCPXO Networking) states about 340 GB/s, which can only "
+                "be the bus of a tree over two servers with 91 % of the NICs; no vendor states a delay: a "
+                "message between "
+                "machines of a zone takes 20 to 40us one way, and the process that receives for the GPU adds 10 "
+                "to 20us",
+                fastest={"network_delay": 15 * US, "efficiency_network": 0.97},
+                slowest={"network_delay": 90 * US, "efficiency_network": 0.8},
                 algorithms=(wire.RING, wire.TREE),
                 protocols=("LL128", "Simple"),
             ),
@@ -108,9 +135,11 @@ NETWORKS: Final = MappingProxyType(
                 "tcp",
                 _like_verbs(network_delay=40 * US, efficiency_network=0.6, efficiency_single=0.6),
                 source="a message through the kernels of two hosts takes 20 to 50us; NCCL's sockets copy what they "
-                "send through the memory of the host, and a stream of TCP carries 20 to 40 Gb/s",
+                "send through the memory of the host, and a stream of TCP carries 20 to 40 Gb/s; NVIDIA's guide to AI "
+                "Cluster Runtime (GKE TCPXO Networking) states about 4 GB/s where TCP takes the place of TCPXO: 16 % "
+                "of a NIC of 200 Gb/s",
                 fastest={"network_delay": 20 * US, "efficiency_network": 0.9},
-                slowest={"network_delay": 100 * US, "efficiency_network": 0.3},
+                slowest={"network_delay": 100 * US, "efficiency_network": 0.16},
             ),
         )
     }
@@ -121,6 +150,11 @@ NETWORKS: Final = MappingProxyType(
 def of(platform: Platform) -> Network:
     """The network between the servers of a platform."""
     return NETWORKS[platform.network]
+
+
+def reported_latency(platform: Platform) -> float:
+    """Seconds that NCCL is told a message between servers takes."""
+    return of(platform).reported.get(platform.cluster.machine.name, 0.0)
 
 
 def applied(software: Software, platform: Platform) -> Software:
@@ -134,6 +168,12 @@ def software_of(platform: Platform, name: str | None = None) -> Software:
     """
     found = constants.load(platform.software if name is None else name)
     return applied(found, platform) if name is None or name in constants.names() else found
+
+
+def as_measured(platform: Platform, software: Software) -> Platform:
+    """The platform with the NCCL of the system that constants were calibrated on."""
+    table = software.measured
+    return platform if table is None else replace(platform, nccl=table.nccl, ctas=table.channels)
 
 
 def ends(platform: Platform, given: Constants) -> tuple[Constants, Constants] | None:

@@ -68,6 +68,12 @@ KINDS: Final = MappingProxyType(
 NAMES: Final = tuple(KINDS)
 
 
+NCCL: Final = (2, 27)
+"""The version of NCCL where none is named: that of most measured tables of GPUs with NVLS is 2.19 to 2.27, which choose
+in the same way."""
+_CTAS: Final = re.compile(r"\bNCCL_MIN_CTAS=([0-9]{1,3})\b")
+_VERSION: Final = re.compile(r"\b([2-9])\.([0-9]{1,2})(?:\.[0-9]+)*\b")
+
 _MODEL: Final = re.compile(r"\b(?:GB|GH|[A-Z])[0-9]{2,3}\b", re.ASCII | re.IGNORECASE)
 _ON_PCIE: Final = re.compile(r"\b(?:pcie|nvl)\b", re.IGNORECASE)
 """H100 PCIe, H100 NVL: cards without NVSwitches."""
@@ -115,6 +121,10 @@ class Platform:
     """The machine in full."""
     total: int = 0
     """All GPUs that take part, where nodes do not have equally many; else 0."""
+    nccl: tuple[int, int] = NCCL
+    """The version of NCCL."""
+    ctas: int = 0
+    """The least number of channels, where one is set (NCCL_MIN_CTAS)."""
 
     @property
     def gpus(self) -> int:
@@ -165,6 +175,18 @@ class Platform:
         """The first GPUs of every machine."""
         each = self.cluster.machine.gpus
         return of(self.cluster, [host * each + i for host in range(self.nodes) for i in range(gpus_per_node)])
+
+
+def nccl_of(text: str) -> tuple[int, int]:
+    """The version of NCCL that a text names, such as `2.26.2; default`, or [`NCCL`] if it names none."""
+    found = _VERSION.search(text)
+    return NCCL if found is None else (int(found[1]), int(found[2]))
+
+
+def ctas_of(text: str) -> int:
+    """The least number of channels that a text sets with NCCL_MIN_CTAS, or 0."""
+    found = _CTAS.search(text)
+    return 0 if found is None else int(found[1])
 
 
 def gpu_of(text: str) -> str | None:

@@ -99,6 +99,8 @@ def select(run: Run, start: Constants, cancel: Cancellation | None = None) -> Se
         line=Line(line.alpha, 1 / line.beta),
         below=parts[small],
         above=parts[large],
+        nccl=run.platform.nccl,
+        channels=run.platform.ctas,
     )
     errors["chosen"] = Errors(errors[large].large, errors[small].small)
     return Selected(constants, measured, line, errors, below=small, above=large)

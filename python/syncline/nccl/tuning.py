@@ -1,7 +1,8 @@
 """What NCCL expects of its own algorithms between nodes, and so which one it takes.
 
 NCCL estimates every algorithm and protocol as latency + size / bandwidth and runs the least (`src/graph/tuning.cc` of
-NCCL 2.28, whose published tables are the numbers here; they were measured by NVIDIA on its own machines). Its estimate
+NCCL 2.28, whose published tables are the numbers here; they were measured by NVIDIA on its own machines). Releases
+differ in what they know of NVLS trees, and a table's release counts (`Platform.nccl`). Its estimate
 is not the time that follows: it takes a tree for sizes at which a ring would be faster, and the reverse. So choice and
 time are two models: this one chooses, `model.py` says what the chosen one takes.
 
@@ -9,9 +10,10 @@ time are two models: this one chooses, `model.py` says what the chosen one takes
 |---|---|---|
 | ring | base + (steps within) h + 2 (M-1) H; of Simple 1.4 times that (1.9 before Ampere) | R N / 2 (N-1) |
 | tree | base + 2 (g-1) h + 2 log2 M H | R / 2, times a factor that depends on the size |
-| NVLS tree | h + 2 log2 M H | R N / 2 (N-1) |
+| NVLS tree | h + 2 log2 M H | R N / 2 (N-1); until 2.27, 5/6 of R, or of R / 2 with more than two nodes |
 
-h is a step over NVLink and H one over the network, R what all channels carry together: the NICs' rate, but no more
+h is a step over NVLink and H one over the network, with the latency that a plugin reports (twice with Simple, which
+flushes what has arrived; `networks.py`), R what all channels carry together: the NICs' rate, but no more
 than a channel does. N GPUs, M nodes, g GPUs of a node. One pass instead of two for all but all-reduce.
 """
 
@@ -22,7 +24,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from syncline.nccl import wire
+from syncline.nccl import networks, wire
 from syncline.nccl.platform import Platform
 
 GB: Final = 1e9
@@ -56,8 +58,6 @@ NETWORK_STEPS: Final = MappingProxyType(
 """Seconds of a step between nodes, without that of the NIC itself."""
 COUNTED_PCIE: Final = 0.75
 """What NCCL counts on of the signalling of a PCIe link: 12 GB/s for the third generation with 16 lanes."""
-NIC_LATENCY: Final = 1.0 * US
-"""What a NIC adds to a step, twice with Simple, which flushes what has arrived: a round figure for InfiniBand."""
 PROXY: Final = MappingProxyType({"LL": 1.0 * US, "LL128": 1.0 * US, "Simple": 3.0 * US})
 """Seconds that the CPU takes per step of a ring that leaves the node; no step is shorter."""
 POSTING: Final = PROXY["LL"]
@@ -73,9 +73,36 @@ TREE_FACTORS: Final = MappingProxyType(
 """The share of its bandwidth that a tree reaches with 64 bytes, 128 bytes and so on, up to 256 MiB."""
 LL_RATES: Final = (39.0 * GB, 39.0 * GB, 20.4 * GB)
 """What LL carries on one, two, and more nodes at most: its flags go through the memory of the host."""
+LL_RATES_WITHIN: Final = MappingProxyType(
+    {"pascal": 39 * GB, "volta": 39 * GB, "ampere": 87.7 * GB, "hopper": 141 * GB, "blackwell": 282 * GB}
+)
+"""The same within one node, where it does not."""
+NVLS_RATES: Final = MappingProxyType(
+    {
+        "hopper": tuple(rate * GB for rate in (60, 50, 40, 30, 24, 20, 15, 12, 11, 6, 3)),
+        "blackwell": tuple(rate * GB for rate in (90, 80, 70, 60, 50, 40, 30, 24, 20, 19, 18)),
+    }
+)
+"""What a channel of NVLS may carry, of which NCCL takes the most that the NVLinks of all GPUs feed
+(`src/graph/search.cc`)."""
 TREE_SHARE: Final = 0.92
 LL_TREE_SHARE: Final = 1 / 3.8
 LL128_SHARE: Final = 0.92
+
+LL128_SINCE: Final = (2, 5)
+NVLS_SINCE: Final = (2, 18)
+"""The releases that brought them: LL128, and NVLS with trees over several nodes."""
+EARLY: Final = (2, 7)
+EARLY_TREES: Final = MappingProxyType({"LL128": 105.0 * GB, "Simple": 80.0 * GB})
+"""Up to NCCL 2.7: what a tree over more than two nodes carries up and down at most; the first on A100."""
+MOST_NVLS_GPUS: Final = 32
+"""GPUs that all-gathers and reduce-scatters use NVLS for at most (`NCCL_MAX_NVLS_ARITY`)."""
+MEASURED_NVLS_TREES: Final = (2, 28)
+"""The release from which on NCCL knows what channels of NVLS trees carry."""
+LATER_NVLS_TREE_STEP: Final = 20.9 * US
+"""What it counts for a step of an NVLS tree between nodes since then (2.28.9)."""
+NVLS_TREE_SHARE: Final = 5 / 6
+"""The share of the NICs' rate that it expected before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +145,13 @@ GENERATIONS: Final = MappingProxyType(
 
 
 def estimate(platform: Platform, kind: str, algorithm: str, protocol: str, size: int) -> float:
-    """Seconds that NCCL expects of a collective of `size` bytes between nodes."""
+    """Seconds that NCCL expects of a collective of `size` bytes: between nodes, or an all-gather or reduce-scatter."""
+    if platform.nodes == 1:
+        return _estimate_within(platform, algorithm, protocol, size)
     passes = 2 if kind == "all-reduce" else 1
     latency = BASES[algorithm][protocol]
-    between = NETWORK_STEPS[algorithm][protocol] + NIC_LATENCY * (2 if protocol == "Simple" else 1)
+    flushed = 2 if protocol == "Simple" else 1
+    between = NETWORK_STEPS[algorithm][protocol] + networks.reported_latency(platform) * flushed
     within = NVLINK_STEPS[algorithm][protocol]
     if algorithm == wire.RING:
         crossings = passes * (platform.nodes - 1)
@@ -132,17 +162,44 @@ def estimate(platform: Platform, kind: str, algorithm: str, protocol: str, size:
         return latency + size * on_bus / _ring_rate(platform, protocol)
     depth = math.log2(platform.nodes)
     if algorithm == wire.NVLS_TREE:
-        return latency + within + 2 * depth * between + size / nvls_tree_rate(platform)
+        if platform.nccl >= MEASURED_NVLS_TREES:
+            between += LATER_NVLS_TREE_STEP - NETWORK_STEPS[wire.NVLS_TREE]["Simple"]
+            rate = nvls_tree_rate(platform)
+        else:
+            rate = _nvls_tree_share(platform)
+        return latency + within + 2 * depth * between + size / rate
     latency += 2 * ((platform.gpus_per_node - 1) * within + depth * between)
-    return latency + 2 * size / (_tree_rate(platform, protocol) * tree_factor(protocol, size))
+    return latency + 2 * size / (tree_rate(platform, protocol) * tree_factor(protocol, size))
+
+
+def _estimate_within(platform: Platform, algorithm: str, protocol: str, size: int) -> float:
+    """The same of an all-gather or reduce-scatter in one node."""
+    bus = platform.nvlink_rate * GENERATIONS[platform.generation].nvlink / platform.nvlink_link_rate
+    if algorithm == wire.NVLS:
+        each = bus / platform.gpus
+        heads = max((step for step in NVLS_RATES[platform.generation] if step <= each), default=each)
+        return NVLINK_STEPS[wire.NVLS]["Simple"] + size / (platform.gpus * heads)
+    rate = {"LL": min(bus / 2, LL_RATES_WITHIN[platform.generation]), "LL128": LL128_SHARE * bus, "Simple": bus}
+    latency = BASES[wire.RING][protocol] + (platform.gpus - 1) * NVLINK_STEPS[wire.RING][protocol]
+    return latency + size * float(wire.bus_factor("all-gather", platform.gpus)) / rate[protocol]
 
 
 def nvls_tree_rate(platform: Platform) -> float:
-    """Bytes of the vector per second that an NVLS tree carries at most: a channel for each GPU of a node."""
+    """Bytes of the vector per second that an NVLS tree carries at most: a channel for each GPU of a node; until NCCL
+    2.27 no more than that counts on.
+    """
     rates = GENERATIONS[platform.generation].nvls_tree[_column(platform)]
     doubled = 2 if platform.nodes == 2 else 1
     channel = min(rates, doubled * _network(platform) / platform.gpus_per_node)
-    return platform.gpus_per_node * channel / float(wire.bus_factor("all-reduce", platform.gpus))
+    found = platform.gpus_per_node * channel / float(wire.bus_factor("all-reduce", platform.gpus))
+    return found if platform.nccl >= MEASURED_NVLS_TREES else min(found, _nvls_tree_share(platform))
+
+
+def _nvls_tree_share(platform: Platform) -> float:
+    """What NCCL 2.19 to 2.27 counts on: 5/6 of what the NICs send, half of it with more than two nodes."""
+    within = platform.nvlink_rate * platform.gpus_per_node
+    between = _network(platform) / (1 if platform.nodes == 2 else 2)
+    return NVLS_TREE_SHARE * min(within, between)
 
 
 def tree_factor(protocol: str, size: int) -> float:
@@ -165,7 +222,7 @@ def _ring_rate(platform: Platform, protocol: str) -> float:
     return _network(platform)
 
 
-def _tree_rate(platform: Platform, protocol: str) -> float:
+def tree_rate(platform: Platform, protocol: str) -> float:
     """Bytes per second up and down. With two nodes every channel goes once through a NIC, and there are as many as
     the NVLinks feed; with more, as many as there are NICs.
     """
@@ -175,6 +232,8 @@ def _tree_rate(platform: Platform, protocol: str) -> float:
     fed = int(nvlinks * platform.nic_groups / _network(platform)) if platform.nodes == 2 else 0
     channels = max(platform.nic_groups, fed)
     rate = min(TREE_SHARE * doubled * _network(platform), channels * generation.tree[column])
+    if platform.nodes > 2 and platform.nccl <= EARLY:
+        rate = min(rate, EARLY_TREES["LL128" if protocol == "LL128" and platform.generation == "ampere" else "Simple"])
     if protocol == "LL":
         return min(LL_TREE_SHARE * rate, LL_RATES[column])
     if protocol == "LL128":

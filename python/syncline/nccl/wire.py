@@ -8,6 +8,7 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
 | ring | 2 (N-1), of which 2 M cross nodes | 2 (N-1)/N S, (g-1)/g of it if M > 1 | 2 (N-1)/N S |
 | tree | 2 (g-1) within, 2 log2 M between nodes | 2 (g-1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | NVLS | 2 (to the switch and back) | (g+1)/g S | - |
+| NVLS, one pass | 1 (all-gather, reduce-scatter) | S, into or out of it | - |
 | direct | g-1 within, 1 between nodes; all-to-all | (g-1)/N S | g (N-g)/N S |
 | NVLS tree | 2 within, 2 log2 M between nodes | (g+1)/g S | S, 3/2 S, 2 S for 2, 3, more nodes |
 | direct, gather | g-1 within, 1 between nodes | (g-1)/N S, into the root | (N-g)/N S, through one NIC |
@@ -20,7 +21,8 @@ size as nccl-tests counts it. Nothing here is fitted, and nothing here is a time
   half of the data. A node is inside one of them and a leaf of the other: it sends S/2 upwards in both and S/2 to each
   of its two children; with two nodes the root of one tree is the leaf of the other, with three nobody has two children.
 * *NVLS.* The switch reads the operands out of all GPUs, S from each, and sums them up; each GPU writes its
-  share S/g of the result once and the switch copies it to all.
+  share S/g of the result once and the switch copies it to all. An all-gather is only the second of these, a
+  reduce-scatter only the first: what the switch copies comes into a GPU as S, and what it reads leaves it as S.
 * *Direct.* All-to-all: every GPU sends S/N to each other one, within its node one after the other. What goes to other
   nodes is under way at the same time, since NCCL puts all sends and receives of a group into one kernel, whose channels
   serve several peers at once: one step of latency, however many there are. Only the proxy, the thread of the CPU that
@@ -119,14 +121,15 @@ def tree(gpus: int, nodes: int, size: int) -> Wire:
     )
 
 
-def nvls(gpus: int, size: int) -> Wire:
-    """All-reduce in the switch of one node."""
-    return Wire(2, 0, Fraction(gpus + 1, gpus) * size, Fraction(0))
+def nvls(kind: str, gpus: int, size: int) -> Wire:
+    """All-reduce, all-gather and reduce-scatter in the switch of one node."""
+    share = Fraction(gpus + 1, gpus) if kind == "all-reduce" else Fraction(1)
+    return Wire(2 if kind == "all-reduce" else 1, 0, share * size, Fraction(0))
 
 
 def nvls_tree(gpus: int, nodes: int, size: int) -> Wire:
     """All-reduce: NVLS in each node, two complementary binary trees between them."""
-    within = nvls(gpus // nodes, size)
+    within = nvls("all-reduce", gpus // nodes, size)
     return Wire(within.steps_intra, 2 * levels(nodes), within.nvlink_bytes, _between_nodes(nodes, size))
 
 

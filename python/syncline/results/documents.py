@@ -416,6 +416,9 @@ class Run(Part):
     """Time that the main stream waited for the background stream."""
     bubble_s: Amount = None
     """Waits for messages of other classes of NPUs, over all iterations."""
+    peak_share: Amount = None
+    """Share of `npu.peak` that the operations of a training reach, those that are computed again included (hardware
+    FLOPs utilisation): the mean of all NPUs, and of several jobs the largest."""
     classes: list[NpuClass] = []
     """Where NPUs run several graphs, what those of each did."""
     jobs: list[Job] = []

@@ -97,7 +97,7 @@ def fidelity(experiment: Experiment, summary: Summary | None) -> Document:
 
 NO_TRAINING: Final = (
     *("compute_time_s", "compute_time_alone_s", "exposed_comm_s", "exposed_comm_share", "drain_s"),
-    *("background_compute_time_s", "background_compute_time_alone_s", "background_wait_s", "bubble_s"),
+    *("background_compute_time_s", "background_compute_time_alone_s", "background_wait_s", "bubble_s", "peak_share"),
 )
 """What an entry of `run` says of a training loop; nothing of a collective on its own."""
 
@@ -167,6 +167,7 @@ def _training_entry(variant: Variant, result: Result) -> Document:
         "background_compute_time_alone_s": seconds(summary["background_compute_alone_ps"]),
         "background_wait_s": seconds(summary["background_wait_ps"]),
         "bubble_s": seconds(summary["bubble_ps"]),
+        "peak_share": summary.get("peak_share"),
         "classes": [_class(entry) for entry in summary["classes"]],
         "jobs": [_job(entry) for entry in summary.get("jobs", [])],
         "exposed_by_collective": [

@@ -71,9 +71,10 @@ class Optimiser(Section):
 
     kind: Literal["adam", "sgd"] = "adam"
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    implementation: Literal["fused", "foreach"] = "fused"
+    implementation: Literal["fused", "foreach"] | None = None
     """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list of
-    tensors, with temporary tensors in between."""
+    tensors, with temporary tensors in between. If not given, what `training.kernels` take by default: `foreach` in
+    PyTorch, `fused` in Megatron-LM, and wherever kernels are those of no framework."""
 
     @model_validator(mode="before")
     @classmethod
@@ -130,7 +131,8 @@ class Parallel(Section):
     ] = Field(default=[])
     """Relative shares of tokens that go to the experts of each of the `expert` NPUs; equal if not given."""
     pipeline: Ways = 1
-    """Pipeline parallelism: stages, each with as many blocks of layers as any other."""
+    """Pipeline parallelism: stages, each with as many blocks of layers as any other. Where the blocks are one or two
+    short of that, the last stage, or the last and the first one, have one block less."""
     virtual: Ways = 1
     """Chunks of layers of a stage in an interleaved schedule (Narayanan et al., SC 2021, section 2.2)."""
     schedule: Schedule = "1f1b"
@@ -142,7 +144,7 @@ class Parallel(Section):
     """Data parallelism: copies of the model, each with its share of the batch; all that is left if not given."""
     zero: Annotated[int, Field(ge=0, le=3)] = 0
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too: this
-    is fully sharded data parallelism (FSDP)."""
+    is fully sharded data parallelism (FSDP). A single copy of the model has nobody to divide anything with."""
     hsdp: Annotated[int, Field(ge=2, le=1_048_576)] | None = None
     """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP), with
     copies of all parts in as many groups as there are. Within a group weights are gathered and gradients

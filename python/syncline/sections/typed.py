@@ -389,6 +389,10 @@ class DividedWorkload(TypedDict, total=False):
     states in which data types they are. Of a name alone, weights and gradients have the width of an element,
     and the optimiser keeps a copy of the weights and moments of four bytes each.
     """
+    layout: Literal["nhwc", "nchw"]
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default).
+    """
 
 
 class EthernetNetwork(TypedDict, total=False):
@@ -614,6 +618,10 @@ class ModelWorkload(TypedDict, total=False):
     """
     sequence: int | None
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
+    layout: Literal["nhwc", "nchw"]
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default).
+    """
 
 
 class NcclEndpoint(TypedDict, total=False):
@@ -699,9 +707,10 @@ class Optimiser(TypedDict, total=False):
 
     kind: Literal["adam", "sgd"]
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    implementation: Literal["fused", "foreach"]
+    implementation: Literal["fused", "foreach"] | None
     """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list
-    of tensors, with temporary tensors in between.
+    of tensors, with temporary tensors in between. If not given, what `training.kernels` take by default:
+    `foreach` in PyTorch, `fused` in Megatron-LM, and wherever kernels are those of no framework.
     """
 
 
@@ -776,7 +785,9 @@ class Parallel(TypedDict, total=False):
     expert_loads: Sequence[float]
     """Relative shares of tokens that go to the experts of each of the `expert` NPUs; equal if not given."""
     pipeline: int
-    """Pipeline parallelism: stages, each with as many blocks of layers as any other."""
+    """Pipeline parallelism: stages, each with as many blocks of layers as any other. Where the blocks are one or two
+    short of that, the last stage, or the last and the first one, have one block less.
+    """
     virtual: int
     """Chunks of layers of a stage in an interleaved schedule (Narayanan et al., SC 2021, section 2.2)."""
     schedule: Literal["gpipe", "1f1b", "interleaved", "pipedream"]
@@ -789,7 +800,8 @@ class Parallel(TypedDict, total=False):
     """Data parallelism: copies of the model, each with its share of the batch; all that is left if not given."""
     zero: int
     """Stage of ZeRO: what data-parallel NPUs divide. 1: states of the optimiser, 2: gradients too, 3: weights too:
-    this is fully sharded data parallelism (FSDP).
+    this is fully sharded data parallelism (FSDP). A single copy of the model has nobody to divide anything
+    with.
     """
     hsdp: int | None
     """Data-parallel NPUs among which ZeRO divides what it divides, neighbours by number: hybrid sharding (HSDP),
@@ -1030,6 +1042,12 @@ class Training(TypedDict, total=False):
     """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go
     through memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU,
     for models whose attention is fused.
+    """
+    loss: Literal["eager", "fused"]
+    """How cross-entropy is computed: by a softmax and the loss of its result, with logits that are cast to FP32 if
+    anything of the training is in FP32 (`eager`), or by one kernel that takes logits as they are and keeps
+    nothing else (`fused`, as of FlashAttention). Logits are often what a training of language models needs
+    most memory for.
     """
     background_embedding: bool
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background:

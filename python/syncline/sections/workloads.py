@@ -29,6 +29,7 @@ from syncline.kernels import calibrated
 from syncline.kernels.calibrated import Attention
 from syncline.models import evaluate
 from syncline.models import file as model_files
+from syncline.models.model import Layout
 from syncline.sections.collective import Kind
 from syncline.sections.data_types import PrecisionOrTypes, Widths, compute_type
 
@@ -109,6 +110,9 @@ class ModelWorkload(Section):
     recurrent layers, attention, embeddings), as in simulators whose compute model has no others."""
     sequence: Annotated[int, Field(ge=1, le=65_536)] | None = None
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
+    layout: Layout = "nhwc"
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default)."""
 
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
@@ -169,6 +173,9 @@ class DividedWorkload(Section):
     """The data type of kernels, as for other models; or a mapping that says of weights, compute, gradients and states
     in which data types they are. Of a name alone, weights and gradients have the width of an element, and the
     optimiser keeps a copy of the weights and moments of four bytes each."""
+    layout: Layout = "nhwc"
+    """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
+    tensor cores work at once) or outermost (PyTorch's default)."""
 
     @model_validator(mode="after")
     def _elements_of_the_precision(self) -> Self:
@@ -407,6 +414,7 @@ class Straggler(Section):
 
 
 Fusion = Literal["eager", "compile", "megatron"]
+Loss = Literal["eager", "fused"]
 
 
 class Training(Section):
@@ -447,6 +455,10 @@ class Training(Section):
     """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go through
     memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU, for models whose
     attention is fused."""
+    loss: Loss = "eager"
+    """How cross-entropy is computed: by a softmax and the loss of its result, with logits that are cast to FP32 if
+    anything of the training is in FP32 (`eager`), or by one kernel that takes logits as they are and keeps nothing else
+    (`fused`, as of FlashAttention). Logits are often what a training of language models needs most memory for."""
     background_embedding: bool = False
     """Look up embeddings for the next iteration, and apply the gradients of the previous one, in the background: beside
     the training loop, on resources that are taken from compute."""

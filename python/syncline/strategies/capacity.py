@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from syncline.base.section import Violation
 from syncline.models import counts
 from syncline.sections.data_types import Widths
+from syncline.sections.execution import Execution
 from syncline.sections.npu import Npu
 from syncline.sections.parallel import Optimiser, Parallel
 from syncline.sections.workloads import AstraWorkload, DividedWorkload, JobsWorkload, ModelWorkload, TextFile
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 WIDE: Final = 4
 """Bytes of what an optimiser keeps for each parameter, at least (`sgd_momentum` in Rust)."""
 GB: Final = 10**9
+AS_IT_IS: Final = Execution()
+"""How an NPU runs a model where nothing is known of its kernels."""
 
 
 def violations(experiment: Experiment) -> Iterator[Violation]:
@@ -77,8 +80,7 @@ def _copies(
     experiment: Experiment, workload: ModelWorkload, path: tuple[str, ...], available: int
 ) -> Iterator[Violation]:
     """What is wrong with a model of which all NPUs have copies."""
-    ranks, update = experiment.ranks, experiment.training.update
-    needed = of_copies(workload, ranks, update=update)
+    needed = of_experiment(experiment, workload)
     if needed.total <= available:
         return
     nevertheless = _nevertheless(experiment.npu, needed.total)
@@ -102,7 +104,7 @@ def most_samples(experiment: Experiment, workload: ModelWorkload) -> int | None:
     """
     if experiment.npu.available is None:
         return None
-    needed = of_copies(workload, experiment.ranks, update=experiment.training.update)
+    needed = of_experiment(experiment, workload)
     return _samples(workload, needed, experiment.npu.available)
 
 
@@ -112,7 +114,13 @@ def _samples(workload: ModelWorkload, needed: Memory, available: int) -> int:
     return max(0, left) * workload.batch // max(1, needed.activations)
 
 
-def of_copies(workload: ModelWorkload, ranks: int, *, update: bool) -> Memory:
+def of_experiment(experiment: Experiment, workload: ModelWorkload) -> Memory:
+    """The memory of an NPU of an experiment that trains copies of a model."""
+    loop = experiment.training
+    return of_copies(workload, experiment.ranks, update=loop.update, run=Execution.of(experiment.npu, loop))
+
+
+def of_copies(workload: ModelWorkload, ranks: int, *, update: bool, run: Execution = AS_IT_IS) -> Memory:
     """The memory of an NPU of so many that train copies of a model; of one with tables, each has a share of these."""
     model, element, tables = workload.evaluated, workload.element, 0
     if workload.file.is_distributed:
@@ -130,6 +138,9 @@ def of_copies(workload: ModelWorkload, ranks: int, *, update: bool) -> Memory:
         costs_update=update,
         has_copies=True,
         given=widths,
+        kernels=run.kernels or "eager",
+        fused_loss=run.fused_loss,
+        workspace=run.workspace,
     )
     (found,) = memory.of(setting)
     return replace(found, weights=found.weights + tables)
@@ -142,7 +153,7 @@ def as_divided(experiment: Experiment, workload: ModelWorkload, samples: int) ->
     given = {name: getattr(workload, name) for name in ("model", "parameters", "sequence", "element", "precision")}
     divided = DividedWorkload.model_construct(**given, global_batch=samples)
     members = experiment.members if experiment.groups is None else None
-    return Request.of(divided, Parallel(), experiment.training, experiment.topology, members)
+    return Request.of(divided, Parallel(), experiment.training, experiment.topology, members).on(experiment.npu)
 
 
 def _terms(needed: Memory) -> str:

@@ -10,7 +10,7 @@ from syncline.base.errors import did_you_mean, one_of
 from syncline.base.section import Violation
 from syncline.models.model import DivisionError, Model
 from syncline.sections.parallel import Parallel
-from syncline.strategies import layers, recomputed
+from syncline.strategies import layers, recomputed, weights
 from syncline.strategies.mesh import GRID_AXES, within
 
 MOST_NPUS: Final = 2**20
@@ -87,13 +87,14 @@ def _on(parallel: Parallel, sizes: Sequence[int] | None) -> Iterator[Violation]:
 
 
 def settled(parallel: Parallel, npus: int, sizes: Sequence[int] | None) -> Parallel:
-    """With the sizes of all axes, given ways that are right."""
+    """With the sizes of all axes, given ways that are right. Of a single copy of weights nothing is divided."""
     if parallel.on and sizes is not None:
-        taken = {name: prod(sizes[dim] for dim in parallel.on.get(name, ())) for name in GRID_AXES}
+        taken: dict[str, int] = {name: prod(sizes[dim] for dim in parallel.on.get(name, ())) for name in GRID_AXES}
         taken["data"] *= taken["expert"]
-        return parallel.model_copy(update=taken)
-    ways = parallel.tensor * parallel.context * parallel.pipeline
-    return parallel.model_copy(update={"data": npus // ways})
+    else:
+        taken = {"data": npus // (parallel.tensor * parallel.context * parallel.pipeline)}
+    copies = taken["data"] * taken.get("context", parallel.context)
+    return parallel.model_copy(update=taken if copies > 1 else taken | {"zero": 0})
 
 
 def of_rules(parallel: Parallel) -> Iterator[Violation]:
@@ -127,8 +128,6 @@ def _of_schedule(parallel: Parallel) -> Iterator[Violation]:
 
 
 def _of_zero(parallel: Parallel, data: int) -> Iterator[Violation]:
-    if parallel.zero and data * parallel.context == 1:
-        yield _violation("zero", "there are no copies of weights among which to divide anything", "0, or more NPUs")
     if parallel.hsdp is not None:
         yield from _of_groups(parallel, parallel.hsdp, data)
     if parallel.zero == 3 and parallel.pipeline > 1:
@@ -191,13 +190,11 @@ def of_batch(parallel: Parallel, global_batch: int, iterations: int) -> Iterator
 def of_model(parallel: Parallel, model: Model) -> Iterator[Violation]:
     """What is wrong with the division of a model. The sizes of all axes are known."""
     blocks = sum(layer.block for layer in model.layers)
-    pieces = parallel.pipeline * parallel.virtual
-    if parallel.pipeline > 1 and (blocks < pieces or blocks % pieces):
+    if parallel.pipeline > 1 and not _has_stages(parallel, model, blocks):
         field = "virtual" if parallel.virtual > 1 and blocks % parallel.pipeline == 0 else "pipeline"
         chunks = f" x virtual {parallel.virtual}" if parallel.virtual > 1 else ""
         message = f"{model.name} has {blocks} blocks, which pipeline {parallel.pipeline}{chunks} does not divide"
-        most = blocks // (parallel.pipeline if field == "virtual" else parallel.virtual)
-        yield _violation(field, message, f"a divisor of {most}" if most else "1")
+        yield _violation(field, message, _sizes(blocks, parallel.pipeline if field == "virtual" else parallel.virtual))
     axes = {axis for layer in model.layers for operator in layer.operators for axis in operator.split}
     for name in ("tensor", "expert"):
         if getattr(parallel, name) > 1 and name not in axes:
@@ -222,6 +219,24 @@ def of_model(parallel: Parallel, model: Model) -> Iterator[Violation]:
         message = f"no block of {model.name} has an operator {entry!r}{did_you_mean(entry, listed)}"
         yield _violation("recompute_operators", message, f"torchtitan, or some of {one_of(listed)}")
     yield from _divided(parallel, model)
+
+
+def _has_stages(parallel: Parallel, model: Model, blocks: int) -> bool:
+    """Whether each chunk of each stage gets layers, as many as all others but for the first and the last one."""
+    numbers = weights.blocks_of_chunks(blocks, parallel.pipeline * parallel.virtual)
+    if numbers is None:
+        return False
+    ends = ((numbers[0], model.layers[0]), (numbers[-1], model.layers[-1]))
+    return all(number or not layer.block for number, layer in ends)
+
+
+def _sizes(blocks: int, other: int) -> str:
+    """What divides so many blocks, in so many times as many chunks."""
+    whole = [(blocks + sum(fewer)) // other for fewer in weights.FEWER if (blocks + sum(fewer)) % other == 0]
+    if not whole or not blocks:
+        return "1"
+    others = " or ".join(f"{number}" for number in whole[1:])
+    return f"a divisor of {whole[0]}" + (f", or of {others}, with a block less at the ends" if others else "")
 
 
 def _has_joints(model: Model) -> bool:

@@ -79,12 +79,6 @@ class Costs:
             return (*found, Kernel(0, demand.params * (self.element + gradient)))
         return found
 
-    def cast_bytes(self, operator: Operator) -> int:
-        """Bytes of the cast of an operator's weights, if there is one."""
-        if self.cast is None or operator.kind not in PRODUCTS:
-            return 0
-        return self.demand(operator).params * self.element
-
     def row(self, kernels: Kernels) -> int:
         """The row of the table that has these kernels."""
         if kernels not in self._places:

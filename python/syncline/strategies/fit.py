@@ -52,7 +52,7 @@ def candidates(request: Request) -> Iterator[Candidate]:
     recomputed = [*RECOMPUTED, *([given] if given not in RECOMPUTED else [])]
     for tensor, pipeline, recompute, zero in product(ways, ways, recomputed, range(ZERO_STAGES)):
         found = _candidate(_changed(request, tensor=tensor, pipeline=pipeline, recompute=recompute, zero=zero))
-        if found is not None:
+        if found is not None and found.parallel.zero == zero:
             yield found
 
 

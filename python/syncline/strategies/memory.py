@@ -4,34 +4,28 @@ States follow Rajbhandari et al. ("ZeRO: Memory Optimizations Toward Training Tr
 section 3.1 and Fig. 1); activations are those of `strategies.saved`. What an NPU needs is the most that there is at a
 time:
 
-    backward pass    weights, states, and activations: all of them where it begins, with two tensors of the size of the
-                     logits beside those that the loss has saved (the gradients of both halves of cross-entropy), then
-                     fewer, layer by layer, while gradients come
+    backward pass    weights, states, and activations: all of them where it begins, with gradients of logits beside
+                     what the loss has saved, then fewer, layer by layer, while gradients come
     update           weights, gradients, states, and the temporary tensors of an optimiser that is not fused
 
 Gradients that are allocated once are there all the time: those of several micro-batches that are added up, those in
 buckets of copies (DistributedDataParallel, Megatron-LM), and those in a wider type than that of the weights, which
-have a buffer of their own (Megatron-LM). Others, as of FSDP, are freed behind the update. Not counted are buffers of
-libraries, fragmentation, and what a kernel needs while it runs.
+have a buffer of their own (Megatron-LM). Others, as of FSDP, are freed behind the update. Libraries keep the workspace
+of matrix products (`sections.execution`). Not counted are fragmentation, and what other kernels need while they run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Final, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Literal
 
 from syncline.models.model import Layer
 from syncline.strategies import saved, schedules, weights
 from syncline.strategies.gradients import buckets
 from syncline.strategies.layers import shares
-from syncline.strategies.setting import Setting
+from syncline.strategies.setting import GATHERING, Setting
 from syncline.strategies.weights import Weights
-
-OF_LOSS: Final = 2
-"""Tensors of the size of the logits that cross-entropy has in its backward pass beside what it has saved."""
-GATHERING: Final = 3
-"""The stage of ZeRO that frees gradients behind the update, as FSDP does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +44,13 @@ class Memory:
     """Weights that are gathered for a while, and gradients that are not divided yet (ZeRO 2 and 3)."""
     phase: Literal["backward", "update"] = "backward"
     """When that is."""
+    libraries: int = 0
+    """Workspaces of matrix products."""
 
     @property
     def total(self) -> int:
         """All terms."""
-        return self.weights + self.gradients + self.optimiser + self.activations + self.exchange
+        return self.weights + self.gradients + self.optimiser + self.activations + self.exchange + self.libraries
 
     def terms(self) -> dict[str, int]:
         """The terms, by name."""
@@ -92,7 +88,10 @@ def phases(setting: Setting) -> list[list[Memory]]:
     """
     parallel = setting.parallel
     pieces = weights.placed(setting.model, parallel.pipeline, parallel.virtual)
-    return [[*_phases(setting, stage, pieces[stage])] for stage in range(parallel.pipeline)]
+    return [
+        [replace(phase, libraries=setting.workspace) for phase in _phases(setting, stage, pieces[stage])]
+        for stage in range(parallel.pipeline)
+    ]
 
 
 def _phases(setting: Setting, stage: int, pieces: Sequence[tuple[Layer, ...]]) -> Iterator[Memory]:
@@ -138,9 +137,9 @@ def _states(setting: Setting, together: Weights) -> tuple[int, int, int]:
 
 
 def _temporary(setting: Setting, every: Sequence[Weights]) -> int:
-    """Bytes of the roots of second moments, of which an optimiser that is not fused has a list."""
+    """Bytes of the roots of second moments, of which an optimiser that works on lists of tensors has one."""
     optimiser = setting.parallel.optimiser
-    if optimiser.implementation == "fused" or optimiser.kind != "adam":
+    if optimiser.implementation != "foreach" or optimiser.kind != "adam":
         return 0
     return setting.widths.moment * setting.held(sum(every, Weights()), divided=setting.parallel.zero >= 1)
 
@@ -169,8 +168,8 @@ def _most_activations(setting: Setting, pieces: Sequence[tuple[Layer, ...]], ord
     parallel, share = setting.parallel, _share(setting)
     kept = [sum(saved.kept_bytes(layer, parallel, setting, share) for layer in piece) for piece in pieces]
     layers = [layer for piece in pieces for layer in piece]
-    loss = saved.of_loss(layers[-1], parallel, setting)
-    return schedules.most_kept(order, kept) + max(OF_LOSS * loss, _again(setting, layers) - loss)
+    loss, beside = (what(layers[-1], parallel, setting) for what in (saved.of_loss, saved.beside_loss))
+    return schedules.most_kept(order, kept) + max(beside, _again(setting, layers) - loss)
 
 
 def _backward(setting: Setting, layers: Sequence[Layer]) -> Iterator[int]:
@@ -179,9 +178,9 @@ def _backward(setting: Setting, layers: Sequence[Layer]) -> Iterator[int]:
     kept = [saved.kept_bytes(layer, parallel, setting, share) for layer in layers]
     there = sum(kept)
     for number in reversed(range(len(layers))):
-        loss = saved.of_loss(layers[number], parallel, setting) if number == len(layers) - 1 else 0
+        beside = saved.beside_loss(layers[number], parallel, setting) if number == len(layers) - 1 else 0
         again = _again(setting, layers[number : number + 1])
-        yield there + max(OF_LOSS * loss, again)
+        yield there + max(beside, again)
         there -= kept[number]
 
 

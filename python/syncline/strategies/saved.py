@@ -4,12 +4,21 @@ An operator saves what its backward pass needs (Korthikanti et al., "Reducing Ac
 Transformer Models", 2022, section 4), which the engine counts. A tensor that two operators save counts once: what
 attention returns is what the product behind it takes. Beside these:
 
-* The gates of `swiglu` and `geglu` are an activation function and a multiplication, each of which saves what it takes.
+* The gates of `swiglu` and `geglu` are an activation function and a multiplication, each of which saves what it takes;
+  as one kernel (`torch.compile`, Megatron-LM) they save what both take.
 * Pooling saves where the maxima were.
-* A loss saves logarithms of probabilities in the widest type of the training: cross-entropy in pure BF16 has no wider
-  ones, with anything in FP32 logits are cast to it.
 * Autocast runs norms in the type of the weights, so that what passes between blocks has that type, and keeps a cast of
   every weight of a product until its backward pass.
+
+The loss, with logits of e bytes an element and w bytes of the widest type of the training, saves and needs beside that
+when its backward pass begins:
+
+    eager      w, and 2 w for the gradients of its two halves: a softmax and the loss of its logarithms. In pure BF16 w
+               is e; with anything in FP32 logits are cast to it
+    autocast   e + w, and w: the softmax is in the type of its logits, and its result is cast (`LossNLL.cpp` of PyTorch
+               asks for that type)
+    megatron   4, and e: FP32, whose gradient is computed in its place and cast
+    fused      e, and e: the logits themselves and their gradient (`flash_attn.losses.cross_entropy`)
 """
 
 from __future__ import annotations
@@ -18,8 +27,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from syncline.models.model import Layer, Operator
+from syncline.sections.data_types import WIDE
 from syncline.sections.parallel import Parallel
 from syncline.strategies import operators, recomputed
+from syncline.strategies.costs import PRODUCTS
 from syncline.strategies.layers import Region, regions
 from syncline.strategies.recomputed import GATED, NORMS, Again
 from syncline.strategies.setting import Setting
@@ -54,7 +65,19 @@ def of_loss(layer: Layer, parallel: Parallel, setting: Setting) -> int:
     """Bytes of logarithms of probabilities that a layer keeps, if it has a loss."""
     found = regions(layer, parallel)
     losses = [operator for region in found for operator in region.operators if operator.kind == operators.LOSS]
-    return sum(_of_operator(loss, parallel, setting) for loss in losses)
+    return sum(sum(_saved(loss, parallel, setting)) for loss in losses)
+
+
+def beside_loss(layer: Layer, parallel: Parallel, setting: Setting) -> int:
+    """Bytes of the gradients that the loss of a layer has where its backward pass begins, if it has one."""
+    found = regions(layer, parallel)
+    losses = [operator for region in found for operator in region.operators if operator.kind == operators.LOSS]
+    wide = setting.widths.widest
+    if setting.fused_loss or setting.kernels == "megatron":
+        each = setting.element
+    else:
+        each = wide if setting.is_autocast and wide > setting.element else 2 * wide
+    return each * sum(setting.costs.demand(loss).input_elements for loss in losses)
 
 
 def _of_region(region: Region, before: Again, parallel: Parallel, setting: Setting) -> int:
@@ -69,7 +92,7 @@ def _of_region(region: Region, before: Again, parallel: Parallel, setting: Setti
         if not before.runs:
             total += given // ways  # the input of a region is kept in parts, and gathered again
         if not again.runs:
-            total += within + setting.costs.cast_bytes(operator)
+            total += within + _cast(operator, setting)
         before, ways = _behind(operator, again), 1
     return total
 
@@ -106,10 +129,6 @@ def _input(operator: Operator, setting: Setting) -> int:
     return elements * (setting.between if operator.kind in NORMS else setting.element)
 
 
-def _of_operator(operator: Operator, parallel: Parallel, setting: Setting) -> int:
-    return sum(_saved(operator, parallel, setting))
-
-
 def _saved(operator: Operator, parallel: Parallel, setting: Setting) -> tuple[int, int]:
     """Bytes that an operator saves of what it takes, and of what it computes."""
     costs = setting.costs
@@ -117,11 +136,11 @@ def _saved(operator: Operator, parallel: Parallel, setting: Setting) -> tuple[in
     if operator.kind in NORMS:
         return demand.input_elements * setting.between, 0
     if operator.kind in GATED:
-        return demand.saved_bytes, demand.output_elements * costs.element
+        return demand.saved_bytes, demand.output_elements * costs.element if setting.kernels == "eager" else 0
     if operator.kind == POOL:
         return demand.saved_bytes, demand.output_elements * INDEX_BYTES
     if operator.kind == operators.LOSS:
-        return 0, demand.input_elements * setting.widths.widest
+        return _saved_by_loss(demand.input_elements, setting)
     if operator.kind == "dropout":
         return 0, demand.saved_bytes
     if not operators.is_core(operator):
@@ -131,3 +150,21 @@ def _saved(operator: Operator, parallel: Parallel, setting: Setting) -> tuple[in
         return given, 0
     scores = demand.saved_bytes - given
     return given, scores * (1 if operator.sizes.get("fused") else parallel.context)
+
+
+def _saved_by_loss(logits: int, setting: Setting) -> tuple[int, int]:
+    """Bytes that a loss saves of so many logits, and of what it computes."""
+    wide = setting.widths.widest
+    if setting.fused_loss:
+        return logits * setting.element, 0
+    if setting.kernels == "megatron":
+        return 0, logits * WIDE
+    casts = setting.is_autocast and wide > setting.element
+    return 0, logits * (wide + (setting.element if casts else 0))
+
+
+def _cast(operator: Operator, setting: Setting) -> int:
+    """Bytes of the cast of an operator's weights, if there is one."""
+    if not setting.is_autocast or operator.kind not in PRODUCTS:
+        return 0
+    return setting.costs.demand(operator).params * setting.element

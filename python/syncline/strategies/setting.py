@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from syncline.models.model import Model
 from syncline.sections.data_types import Widths
 from syncline.sections.parallel import Parallel
+from syncline.sections.workloads import Fusion
 from syncline.strategies import updates
 from syncline.strategies.costs import Costs, Kernels
 from syncline.strategies.mesh import Mesh
 from syncline.strategies.weights import Weights
+
+GATHERING: Final = 3
+"""The stage of ZeRO that gathers weights, which are cast before."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,12 @@ class Setting:
     """Picoseconds that the host of an NPU takes to launch a kernel; 0 where it launches nothing."""
     given: Widths | None = None
     """Bytes of what is kept and exchanged for a parameter, where these are not the usual ones of an element."""
+    kernels: Fusion = "eager"
+    """Whose kernels NPUs run, which decides on what these keep."""
+    fused_loss: bool = False
+    """Whether cross-entropy takes logits as they are, and keeps nothing else."""
+    workspace: int = 0
+    """Bytes that libraries have for each thread that launches products."""
 
     @property
     def element(self) -> int:
@@ -51,7 +62,12 @@ class Setting:
     @property
     def between(self) -> int:
         """Bytes of an element of what norms take, and of what passes between layers: with autocast, of a weight."""
-        return self.element if self.costs.cast is None else self.weight
+        return self.weight if self.is_autocast else self.element
+
+    @property
+    def is_autocast(self) -> bool:
+        """Whether each NPU casts whole weights before it uses them; FSDP casts the parts that it gathers."""
+        return self.widths.casts and self.parallel.zero < GATHERING
 
     @property
     def weight(self) -> int:

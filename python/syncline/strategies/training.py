@@ -27,7 +27,7 @@ from syncline.strategies import build, checks
 from syncline.strategies.build import Divided
 from syncline.strategies.costs import Costs
 from syncline.strategies.mesh import Mesh
-from syncline.strategies.setting import Setting
+from syncline.strategies.setting import GATHERING, Setting
 
 if TYPE_CHECKING:
     from syncline.sections.experiment import Experiment
@@ -90,14 +90,18 @@ class Request:
         """The training, whose ways are right."""
         workload, training = self.workload, self.training
         parallel, execution = checks.settled(self.parallel, self.npus, self.sizes), self.execution
+        if parallel.optimiser.implementation is None:
+            optimiser = parallel.optimiser.model_copy(update={"implementation": execution.optimiser})
+            parallel = parallel.model_copy(update={"optimiser": optimiser})
         cast = _cast(workload, parallel)
-        framework = execution.framework(workload.widths, casts_whole=cast is not None)
+        model = self.model(parallel.micro_batch)
+        framework = execution.framework(workload.widths, model, workload.layout, casts_whole=cast is not None)
         micros = workload.global_batch // ((parallel.data or 1) * parallel.micro_batch)
         # Megatron-LM's products add to gradients themselves; what ZeRO 2 divides is added once it is divided.
         adds = execution.kernels in ("eager", "compile") and micros > 1 and parallel.zero < DIVIDING
         added = workload.widths.gradients if adds else 0
         return Setting(
-            model=self.model(parallel.micro_batch),
+            model=model,
             parallel=parallel,
             mesh=Mesh.of(parallel, self.npus, self.sizes, self.numbers),
             costs=Costs(workload.element, workload.linear_element, framework, cast, added),
@@ -108,6 +112,9 @@ class Request:
             costs_update=training.update,
             host_kernel_time=execution.host_kernel_time,
             given=workload.widths,
+            kernels=execution.kernels or "eager",
+            fused_loss=execution.fused_loss,
+            workspace=execution.workspace,
         )
 
     def violations(self) -> Iterator[Violation]:
@@ -144,8 +151,6 @@ ELEMENTS: Final = (1, 2, 4, 8)
 """Bytes of elements for which the engine knows what operators ask (`crates/workload/src/described/request.rs`)."""
 DIVIDING: Final = 2
 """The stage of ZeRO that divides gradients."""
-GATHERING: Final = 3
-"""The stage of ZeRO that gathers weights, which are cast before."""
 MOST_MODELS: Final = 64
 _models: Final[dict[tuple[object, ...], Model]] = {}
 """Models that have been evaluated, since a search asks for the same ones again and again."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import Final
 
 from syncline.models.model import Axis, Layer, Model
 from syncline.sections.parallel import Parallel
@@ -37,19 +38,39 @@ class Weights:
         return self.dense + self.expert
 
 
-def placed(model: Model, stages: int, chunks: int) -> list[list[tuple[Layer, ...]]]:
-    """The layers of each stage, by chunk: equally many blocks, and what stands before the first block and behind the
-    last one with these. Chunk c of stage s comes behind that of stage s - 1, and that of stage 0 behind chunk c - 1 of
-    the last stage.
+FEWER: Final = ((0, 0), (0, 1), (1, 1))
+"""How many blocks less than others the first and the last chunk of a model may have: none; the last one has the head
+beside its blocks, which takes most; the first one has the embedding (Llama team, "The Llama 3 Herd of Models", 2024,
+section 3.3.2)."""
 
-    The blocks have to be a multiple of the chunks of all stages.
+
+def blocks_of_chunks(blocks: int, chunks: int) -> list[int] | None:
+    """How many of so many blocks each of so many chunks has: equally many, but for the first and the last chunk where
+    that is not possible. None if it is not possible then either.
     """
-    blocks = [number for number, layer in enumerate(model.layers) if layer.block]
-    parts = stages * chunks
-    if parts == 1:
+    for first, last in FEWER:
+        each, left = divmod(blocks + first + last, chunks)
+        if blocks and each and not left:
+            found = [each] * chunks
+            found[0] -= first
+            found[-1] -= last
+            return found
+    return None
+
+
+def placed(model: Model, stages: int, chunks: int) -> list[list[tuple[Layer, ...]]]:
+    """The layers of each stage, by chunk: as many blocks as [`blocks_of_chunks`] says, and what stands before the first
+    block and behind the last one with the first and the last chunk. Chunk c of stage s comes behind that of stage
+    s - 1, and that of stage 0 behind chunk c - 1 of the last stage.
+    """
+    if stages * chunks == 1:
         return [[model.layers]]
-    each = len(blocks) // parts
-    starts = [0, *(blocks[part * each] for part in range(1, parts)), len(model.layers)]
+    blocks = [number for number, layer in enumerate(model.layers) if layer.block]
+    numbers = blocks_of_chunks(len(blocks), stages * chunks)
+    if numbers is None:
+        raise ValueError(f"{len(blocks)} blocks in {stages * chunks} chunks")
+    behind = [*blocks, blocks[-1] + 1]
+    starts = [0, *(behind[before] for before in accumulate(numbers[:-1])), len(model.layers)]
     pieces = [model.layers[start:end] for start, end in pairwise(starts)]
     return [[pieces[chunk * stages + stage] for chunk in range(chunks)] for stage in range(stages)]
 

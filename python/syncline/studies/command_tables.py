@@ -181,6 +181,7 @@ FIT: Final = Form(
         Column("optimiser_bytes", BYTES, "State of the optimiser in it."),
         Column("activations_bytes", BYTES, "Activations in it."),
         Column("exchange_bytes", BYTES, "Buffers of communication in it."),
+        Column("libraries_bytes", BYTES, "Workspaces of matrix products in it."),
     ),
     within=("rows", "variant"),
 )

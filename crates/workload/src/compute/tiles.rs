@@ -23,7 +23,8 @@
 //! values fit a GPU, and how well.
 //!
 //! Rows of operands that do not begin at multiples of what memory delivers at once, because `k` or `n` is no multiple of
-//! `alignment` elements, are read piece by piece: SMs then reach `misaligned` of that rate (same guide, section 2).
+//! `alignment` elements of two bytes (half as many of four, twice as many of one), are read piece by piece: SMs then reach
+//! `misaligned` of that rate (same guide, section 2).
 //!
 //! All products of a kernel are side by side, as in a batched product; steps of a recurrent layer are not, and are taken to be
 //! faster than they can be. Left out: the order in which tiles run and what of it is found in the cache, and clocks that depend
@@ -50,7 +51,7 @@ pub struct Tiles {
     /// Terms of a step.
     pub depth: u32,
     /// Terms that could have been worked on while a tile begins and ends.
-    pub fill: u32,
+    pub fill: f64,
     /// SMs that compute has.
     pub sms: u32,
     /// The fraction of the peak rate that endless tiles reach.
@@ -61,7 +62,7 @@ pub struct Tiles {
     pub sustained_memory: f64,
     /// What a split costs beside its partial sums.
     pub split_overhead_ps: u64,
-    /// Elements that memory delivers at once.
+    /// Elements of two bytes that memory delivers at once.
     pub alignment: u32,
     /// The fraction of the rate that is left where `k` or `n` is no multiple of it.
     pub misaligned: f64,
@@ -74,6 +75,9 @@ pub struct Tiles {
     /// The fraction of the rate that is left where no factor is transposed, and where the first is.
     #[serde(default = "as_fast")]
     pub layouts: [f64; 2],
+    /// The same of rows that do not begin where memory delivers, in place of `layouts`.
+    #[serde(default = "as_fast")]
+    pub misaligned_layouts: [f64; 2],
 }
 
 fn one() -> f64 {
@@ -101,9 +105,14 @@ impl Tiles {
             ("misaligned", self.misaligned),
             ("layouts", self.layouts[0]),
             ("layouts", self.layouts[1]),
+            ("misaligned_layouts", self.misaligned_layouts[0]),
+            ("misaligned_layouts", self.misaligned_layouts[1]),
         ])?;
         if self.last_wave != 0.0 {
             require_positive(&[("last_wave", self.last_wave)])?;
+        }
+        if self.fill != 0.0 {
+            require_positive(&[("fill", self.fill)])?;
         }
         if self.reuse != 0.0 {
             require_positive(&[("reuse", self.reuse)])?;
@@ -117,18 +126,30 @@ impl Tiles {
         Ok(self)
     }
 
+    /// Elements that memory delivers at once, of the width that the second factor says.
+    fn aligned(&self, gemm: Gemm) -> u64 {
+        let elements = gemm.k.saturating_mul(gemm.n).saturating_mul(gemm.count);
+        let of_two = u64::from(self.alignment);
+        match (gemm.operands[1] as f64 / elements as f64).round() as u64 {
+            1 => 2 * of_two,
+            4 => (of_two / 2).max(1),
+            _ => of_two,
+        }
+    }
+
     /// Seconds of products that move `bytes`, on an NPU with such a peak rate and memory bandwidth.
     pub fn seconds(&self, gemm: Gemm, layout: Layout, bytes: u64, flops_per_s: f64, memory_bytes_per_s: f64) -> f64 {
         let memory = memory_bytes_per_s * self.sustained_memory;
         if [gemm.m, gemm.k, gemm.n, gemm.count].contains(&0) {
             return bytes as f64 / memory;
         }
-        let alignment = u64::from(self.alignment);
+        let alignment = self.aligned(gemm);
         let is_aligned = gemm.k.is_multiple_of(alignment) && gemm.n.is_multiple_of(alignment);
+        let layouts = if is_aligned { self.layouts } else { self.misaligned_layouts };
         let of_layout = match layout {
             Layout::Nt => 1.0,
-            Layout::Nn => self.layouts[0],
-            Layout::Tn => self.layouts[1],
+            Layout::Nn => layouts[0],
+            Layout::Tn => layouts[1],
         };
         let per_sm = flops_per_s / f64::from(self.sms) * of_layout * if is_aligned { 1.0 } else { self.misaligned };
         let overhead_of_split_s = self.split_overhead_ps as f64 / PS_PER_S as f64;
@@ -145,8 +166,8 @@ impl Tiles {
                 let waves = whole - (1.0 - self.last_wave) * (whole - (tiles as f64 / f64::from(self.sms)).max(1.0));
                 let depth = u64::from(self.depth);
                 let steps = gemm.k.div_ceil(split).div_ceil(depth);
-                let terms = steps.saturating_mul(depth).saturating_add(self.fill.into());
-                let compute_s = waves * 2.0 * rows as f64 * columns as f64 * terms as f64 / rate;
+                let terms = steps.saturating_mul(depth) as f64 + self.fill;
+                let compute_s = waves * 2.0 * rows as f64 * columns as f64 * terms / rate;
                 let partial = if split == 1 { 0 } else { 2 * split * PARTIAL_BYTES };
                 let partials = gemm.m.saturating_mul(gemm.n).saturating_mul(gemm.count).saturating_mul(partial);
                 let memory_s = bytes.saturating_add(partials) as f64 / memory;
@@ -175,7 +196,7 @@ pub(super) mod tests {
             sizes: vec![[rows, columns]],
             splits: splits.to_vec(),
             depth: 8,
-            fill,
+            fill: fill.into(),
             sms: 10,
             sustained: 0.5,
             reuse: 0.0,
@@ -186,6 +207,7 @@ pub(super) mod tests {
             start_ps: 0,
             last_wave: 1.0,
             layouts: [1.0; 2],
+            misaligned_layouts: [1.0; 2],
         }
     }
 
@@ -265,6 +287,22 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn wider_elements_need_fewer_of_them_to_be_aligned() {
+        let tiles = Tiles { alignment: 8, misaligned: 0.25, ..tiles(4, 2, &[1], 0) };
+        let of = |n, bytes| {
+            let gemm = Gemm { operands: [4 * 16 * bytes, 16 * n * bytes], ..gemm(4, 16, n, 1) };
+            tiles.seconds(gemm, Layout::Nt, 0, 10.0, MEMORY)
+        };
+        let wave = 2.0 * 4.0 * 2.0 * 16.0 / 0.5;
+        assert_eq!([of(16, 1), of(8, 2), of(4, 4)], [wave; 3]);
+        assert_eq!([of(8, 1), of(4, 2), of(2, 4)], [4.0 * wave; 3]);
+        let tiles = Tiles { misaligned_layouts: [0.5, 0.25], ..tiles };
+        let layouts = [Layout::Nt, Layout::Nn, Layout::Tn];
+        let misaligned = layouts.map(|layout| tiles.seconds(gemm(4, 16, 2, 1), layout, 0, 10.0, MEMORY));
+        assert_eq!(misaligned, [4.0 * wave, 8.0 * wave, 16.0 * wave]);
+    }
+
+    #[test]
     fn nonsense_is_refused_by_name() {
         let good = || tiles(1, 1, &[1], 0);
         for (bad, field) in [
@@ -279,6 +317,7 @@ pub(super) mod tests {
             (Tiles { alignment: 0, ..good() }, "alignment"),
             (Tiles { misaligned: 0.0, ..good() }, "misaligned"),
             (Tiles { reuse: -1.0, ..good() }, "reuse"),
+            (Tiles { fill: -1.0, ..good() }, "fill"),
         ] {
             let Err(NpuError::NotPositive { field: named, .. }) = bad.checked() else { panic!("{field} accepted") };
             assert_eq!(named, field);

@@ -2,6 +2,7 @@
 
 use super::{Execution, OperatorSpec, Passes, Widths};
 use crate::frameworks::Framework;
+use crate::frameworks::updates::Step;
 use crate::kernel_kind::KernelKind;
 use crate::layer::{Demand, Gemm};
 use crate::operators::Counted;
@@ -25,10 +26,22 @@ struct Request {
     /// Which kernels cost time.
     #[serde(default)]
     counted: Counted,
+    /// Steps of optimisers, which are answered after the operators.
+    #[serde(default)]
+    updates: Vec<Update>,
 }
 
-/// What an operator asks.
-#[derive(Serialize)]
+/// A step over so many parameters in so many tensors.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Update {
+    step: Step,
+    parameters: u64,
+    tensors: u64,
+}
+
+/// What an operator asks, or a step.
+#[derive(Default, Serialize)]
 struct Answer {
     /// Trainable parameters.
     params: u64,
@@ -41,6 +54,9 @@ struct Answer {
     forward: Vec<KernelSpec>,
     weight_grad: Vec<KernelSpec>,
     input_grad: Vec<KernelSpec>,
+    /// Of a step.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    update: Vec<KernelSpec>,
 }
 
 /// A kernel, or a run of equal ones, as descriptions have it.
@@ -117,7 +133,11 @@ pub fn answer(request: &str) -> Result<String, Refusal> {
             forward: kernels(forward),
             weight_grad: kernels(weight_grad),
             input_grad: kernels(input_grad),
+            update: Vec::new(),
         });
+    }
+    for Update { step, parameters, tensors } in request.updates {
+        answers.push(Answer { update: kernels(step.kernels(parameters, tensors)), ..Answer::default() });
     }
     serde_json::to_string(&answers).map_err(|e| Refusal::of("", e.to_string()))
 }

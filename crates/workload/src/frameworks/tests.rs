@@ -2,7 +2,8 @@ use super::*;
 use crate::described::{Execution, OperatorSpec, Passes, Widths};
 use crate::operators::Counted;
 
-const EAGER: Framework = Framework { kernels: Fusion::Eager, wide_bytes: 2, loss_bytes: 2 };
+const EAGER: Framework =
+    Framework { kernels: Fusion::Eager, wide_bytes: 2, loss_bytes: 2, residual_bytes: None, layout: ImageLayout::Nhwc };
 
 fn launched(framework: Framework, kind: &str, sizes: &[(&str, u64)]) -> Passes {
     let sizes = sizes.iter().map(|&(name, value)| (name.to_owned(), value)).collect();
@@ -27,6 +28,10 @@ fn sum_of(columns: u32, bytes: u64) -> (Option<KernelKind>, u64) {
     (Some(KernelKind::Memory(Traffic { columns, ..Traffic::of(ColumnSum) })), bytes)
 }
 
+fn norm_sum(bytes: u64, wide: bool) -> (Option<KernelKind>, u64) {
+    (Some(KernelKind::Memory(Traffic { kernel: NormSum, wide, columns: 16 })), bytes)
+}
+
 #[test]
 fn passes_of_a_linear_layer_have_layouts_and_the_gradient_of_a_bias_is_a_sum() {
     let sizes = [("rows", 8), ("inputs", 16), ("outputs", 32), ("bias", 1)];
@@ -38,9 +43,9 @@ fn passes_of_a_linear_layer_have_layouts_and_the_gradient_of_a_bias_is_a_sum() {
     assert_eq!(kinds(&passes.weight_grad)[1..], [sum_of(32, 2 * 8 * 32)]);
     // Weights of four bytes are cast, and their gradients are cast back.
     let autocast = launched(Framework { wide_bytes: 4, ..EAGER }, "linear", &sizes);
-    let cast = wide(Cast, 6 * (16 * 32 + 32));
-    assert_eq!(kinds(&autocast.forward)[0], cast);
-    assert_eq!(*kinds(&autocast.weight_grad).last().unwrap(), cast);
+    let bytes = 6 * (16 * 32 + 32);
+    assert_eq!(kinds(&autocast.forward)[0], wide(Elementwise, bytes));
+    assert_eq!(*kinds(&autocast.weight_grad).last().unwrap(), wide(Cast, bytes));
     assert_eq!(autocast.forward[1..], passes.forward);
 }
 
@@ -48,13 +53,14 @@ fn passes_of_a_linear_layer_have_layouts_and_the_gradient_of_a_bias_is_a_sum() {
 fn normalisations_run_in_the_type_of_the_residual_stream() {
     let sizes = [("rows", 8), ("features", 16)];
     let passes = launched(EAGER, "rms-norm", &sizes);
-    assert_eq!(kinds(&passes.forward), [of(Norm, 512)]);
-    assert_eq!(kinds(&passes.weight_grad), [sum_of(16, 512)]);
+    assert_eq!(kinds(&passes.forward), [of(RmsNorm, 512)]);
+    assert_eq!(kinds(&passes.weight_grad), [norm_sum(512, false)]);
     assert_eq!(kinds(&passes.input_grad), [of(NormGradient, 768)]);
     let autocast = launched(Framework { wide_bytes: 4, ..EAGER }, "rms-norm", &sizes);
-    let summed = (Some(KernelKind::Memory(Traffic { kernel: ColumnSum, wide: true, columns: 16 })), 1024);
-    assert_eq!(kinds(&autocast.forward), [wide(Norm, 1024), wide(Cast, 768)]);
+    let summed = norm_sum(1024, true);
+    assert_eq!(kinds(&autocast.forward), [wide(RmsNorm, 1024), wide(Elementwise, 768)]);
     assert_eq!(kinds(&autocast.weight_grad), [wide(Cast, 768), summed]);
+    assert_eq!(kinds(&launched(EAGER, "layer-norm", &sizes).forward), [of(Norm, 512)]);
 }
 
 #[test]
@@ -95,13 +101,13 @@ fn a_loss_in_four_bytes_casts_logits_and_that_of_megatron_is_a_chain() {
     assert_eq!(kinds(&narrow.input_grad), [of(Elementwise, 2 * n), of(LossGradient, 6 * n)]);
     let cast = launched(Framework { loss_bytes: 4, ..EAGER }, "softmax-cross-entropy", &sizes);
     assert_eq!(kinds(&cast.forward), [wide(Cast, 6 * n), wide(Loss, 8 * n)]);
-    let chain = Framework { kernels: Fusion::Megatron, wide_bytes: 2, loss_bytes: 4 };
+    let chain = Framework { kernels: Fusion::Megatron, wide_bytes: 2, loss_bytes: 4, ..EAGER };
     let bytes = |kernels: &[Demand]| kernels.iter().map(|kernel| kernel.bytes).sum::<u64>();
     let megatron = launched(chain, "softmax-cross-entropy", &sizes);
     assert_eq!((bytes(&megatron.forward), bytes(&megatron.input_grad)), ((6 + 32) * n, (8 + 6) * n));
 }
 
-/// Whatever the framework, products are those that the operator needs, and kernels of no kind are left as they are.
+/// Whatever the framework, products have the operations that the operator needs.
 #[test]
 fn every_kind_keeps_its_products_and_its_parameters() {
     for kind in crate::described::KINDS {
@@ -116,12 +122,12 @@ fn every_kind_keeps_its_products_and_its_parameters() {
         };
         let plain = spec.described(2).unwrap_or_else(|refusal| panic!("{}: {refusal}", kind.name));
         for kernels in [Fusion::Eager, Fusion::Compile, Fusion::Megatron] {
-            let framework = Framework { kernels, wide_bytes: 4, loss_bytes: 4 };
+            let framework = Framework { kernels, wide_bytes: 4, loss_bytes: 4, ..EAGER };
             let described = spec.described_in(Execution { widths: Widths::of(2), framework: Some(framework) }).unwrap();
             let products = |of: &crate::described::Described| {
                 let Passes { forward, weight_grad, input_grad } = of.passes(Counted::All);
                 let all = forward.into_iter().chain(weight_grad).chain(input_grad);
-                all.filter_map(|kernel| kernel.gemm).collect::<Vec<_>>()
+                all.filter(|kernel| kernel.gemm.is_some()).map(|kernel| kernel.flops).collect::<Vec<_>>()
             };
             assert_eq!(products(&described), products(&plain), "{}", kind.name);
             assert_eq!(described.params(), plain.params(), "{}", kind.name);

@@ -112,6 +112,9 @@ class System(Entry):
     """Waits of the main stream for other streams, over all iterations."""
     bubble_s: float | None = None
     """Waits for messages of other classes of NPUs, over all iterations."""
+    peak_share: float | None = None
+    """The share of `npu.peak` that operations reach, from 0 to 1, those that are computed again included; of a training
+    whose kernels follow from that peak."""
     classes: tuple[ClassOfNpus, ...] = ()
     """Where NPUs run several graphs, what those of each did."""
     jobs: tuple[Job, ...] = ()

@@ -11,7 +11,7 @@ import typer
 from syncline.base import outputs
 from syncline.commands.api import calibrations
 from syncline.commands.cli import complete, layout, options, tables
-from syncline.nccl.constants import written
+from syncline.nccl.constants import shown
 from syncline.results import entries as results
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _constants_table(document: Document) -> RichTable:
     table = _new(title, "constant", software["start"], "fitted")
     for key, value in software["constants"].items():
         name = key.removesuffix("_s")
-        table.add_row(name, written(name, software["start_constants"][key]), written(name, value))
+        table.add_row(name, shown(name, software["start_constants"][key]), shown(name, value))
     return table
 
 

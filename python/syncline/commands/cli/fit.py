@@ -59,7 +59,7 @@ def fit(
 
 
 def _print(document: dict[str, Any], *, every: bool) -> None:
-    terms = ("weights", "gradients", "optimiser", "activations", "exchange")
+    terms = ("weights", "gradients", "optimiser", "activations", "exchange", "libraries")
     have = f"{document['npus']:,} NPUs with {in_gb(document['available_bytes'])} for a model"
     title = f"{document['name']} on {have}: {document['fitting']} of {document['candidates']} divisions fit"
     table = layout.table(title=title)

@@ -32,7 +32,7 @@ TYPES: Final[dict[str, type]] = {
     "sequence": bool, "order": str, "algorithm": str, "npus": int, "micro_batches": int, "bound_s": float,
     "estimate_s": float, "iteration_time_s": float, "samples_per_s_per_npu": float, "exposed_comm_share": float,
     "bubble_s": float, "memory_bytes": int, "available_bytes": int, "stage": int,
-    **{f"{name}_bytes": int for name in ("weights", "gradients", "optimiser", "activations", "exchange")},
+    **{f"{n}_bytes": int for n in ("weights", "gradients", "optimiser", "activations", "exchange", "libraries")},
     "reason": str, "key": str, "wall_time_s": float, "events": int,
 }  # fmt: skip
 """The columns, with the types of their values."""
@@ -73,6 +73,7 @@ MEANINGS: Final = {
     "optimiser_bytes": (facts.BYTES, "State of the optimiser in it."),
     "activations_bytes": (facts.BYTES, "Activations in it."),
     "exchange_bytes": (facts.BYTES, "Buffers of communication in it."),
+    "libraries_bytes": (facts.BYTES, "Workspaces of matrix products in it."),
     "reason": (facts.TEXT, "Why there is no simulated time."),
     "key": (facts.TEXT, "Key of the simulation, equal where experiment and engine are the same."),
     "wall_time_s": ("s", "Time that the simulation took on this machine."),

@@ -9,7 +9,7 @@ fn gpu() -> Gpu {
     let attention =
         Attention { block: 4, sustained: [0.5, 0.25], reuse: 8.0, fill: [1.0, 2.0], tail: 0.5, start_ps: 2 * PS_PER_S };
     let efficiency = MemoryKernel::ALL.into_iter().map(|kind| (kind, 0.5)).collect();
-    Gpu { products, attention, memory: memory(efficiency), power: None }
+    Gpu { products, convolutions: None, attention, memory: memory(efficiency), power: None }
 }
 
 fn memory(efficiency: BTreeMap<MemoryKernel, f64>) -> Memory {
@@ -18,7 +18,10 @@ fn memory(efficiency: BTreeMap<MemoryKernel, f64>) -> Memory {
         starts_ps: [(MemoryKernel::Update, 7 * PS_PER_S)].into(),
         efficiency,
         efficiency_wide: [(MemoryKernel::Norm, 0.25)].into(),
-        per_column: 0.01,
+        per_column: [(MemoryKernel::ColumnSum, 0.01)].into(),
+        per_element_ps: 1e12,
+        per_doubling: 0.5,
+        cache: None,
     }
 }
 
@@ -35,6 +38,65 @@ fn products_have_a_rate_for_each_layout_and_a_last_wave_that_may_be_shorter() {
     assert_eq!([Layout::Nt, Layout::Nn, Layout::Tn].map(|l| of(Some(l), 20)), [1.0, 2.0, 4.0].map(|f| 3.0 + f * wave));
     assert_eq!(of(None, 2), 3.0 + wave); // one tile takes as long as ten
     assert_eq!(of(None, 30), 3.0 + wave * (2.0 - 0.5 * 0.5)); // a wave and a half
+}
+
+fn convolutions() -> Convolutions {
+    Convolutions { products: Tiles { layouts: [0.5, 0.5], ..tiles(4, 2, &[1], 0) }, padded: [0.5, 0.25] }
+}
+
+#[test]
+fn convolutions_have_constants_of_their_own_and_padded_ones_a_fraction_of_the_rate() {
+    let of = |pass, padded| {
+        let kind = KernelKind::Convolution(ConvolutionKernel { pass, padded });
+        let demand = Demand { kind: Some(kind), ..product(None, 20) };
+        [Some(convolutions()), None].map(|convolutions| Gpu { convolutions, ..gpu() }.seconds(demand, 0, 10.0, 1.0))
+    };
+    let wave = 2.0 * 4.0 * 2.0 * 16.0 / 0.5;
+    assert_eq!(of(Layout::Nt, None), [wave, 3.0 + wave]);
+    assert_eq!(of(Layout::Tn, None), [2.0 * wave, 3.0 + 4.0 * wave]);
+    assert_eq!(of(Layout::Nt, Some(ImageLayout::Nhwc))[0], 2.0 * wave);
+    assert_eq!(of(Layout::Nt, Some(ImageLayout::Nchw))[0], 4.0 * wave);
+}
+
+#[test]
+fn a_softmax_takes_longer_for_longer_rows_and_not_for_wider_elements() {
+    let of = |columns, wide, bytes| {
+        let traffic = Traffic { columns, wide, ..Traffic::of(MemoryKernel::Softmax) };
+        let efficiency = [(MemoryKernel::Softmax, 0.25), (MemoryKernel::Elementwise, 1.0)].into();
+        let memory = Memory { efficiency, ..gpu().memory };
+        Gpu { memory, ..gpu() }.seconds(Demand::new(0, bytes).as_kind(KernelKind::Memory(traffic)), bytes, 10.0, 1.0)
+    };
+    assert_eq!([64, 1024, 2048, 4096].map(|columns| of(columns, false, 10)), [41.0, 41.0, 61.0, 81.0]);
+    assert_eq!(of(2048, true, 20), of(2048, false, 10));
+}
+
+#[test]
+fn an_update_takes_as_long_as_its_traffic_and_its_longest_chunk() {
+    let of = |columns| {
+        let traffic = Traffic { columns, ..Traffic::of(MemoryKernel::Update) };
+        gpu().seconds(Demand::new(0, 4).as_kind(KernelKind::Memory(traffic)), 4, 10.0, 1.0)
+    };
+    assert_eq!([0, 6, 15].map(of), [7.0 + 8.0, 7.0 + 10.0, 7.0 + 17.0]);
+}
+
+#[test]
+fn statistics_of_planes_begin_in_waves() {
+    // Ten SMs have forty blocks at a time.
+    let of = |columns| {
+        let traffic = Traffic { columns, ..Traffic::of(MemoryKernel::PlaneNorm) };
+        gpu().seconds(Demand::new(0, 0).as_kind(KernelKind::Memory(traffic)), 0, 10.0, 100.0)
+    };
+    assert_eq!([10, 40, 80].map(of), [1.0, 1.0, 2.0]);
+}
+
+#[test]
+fn kernels_that_the_cache_holds_see_more_bandwidth() {
+    let memory = Memory { cache: Some(Cache { bytes: 100, gain: 4.0 }), ..gpu().memory };
+    let cached = Gpu { memory, ..gpu() };
+    let of = |bytes| cached.seconds(Demand::new(0, bytes), bytes, 10.0, 1.0) - 1.0;
+    assert_eq!(of(100), 200.0); // all from memory, at half of its bandwidth
+    assert_eq!(of(300), 600.0);
+    assert_eq!(of(50), 100.0 * (0.5 + 0.5 / 4.0)); // half of them are found
 }
 
 #[test]
@@ -64,8 +126,10 @@ fn what_memory_bounds_starts_and_moves_and_sums_over_rows_need_columns() {
     let norm = Traffic::of(MemoryKernel::Norm);
     assert_eq!([norm, Traffic { wide: true, ..norm }].map(of), [1.0 + 10.0, 1.0 + 20.0]);
     let sum = Traffic { columns: 10, ..Traffic::of(MemoryKernel::ColumnSum) };
-    assert_eq!(of(sum), 1.0 + 50.0); // ten columns, a hundredth each
-    assert_eq!([Traffic { columns: 80, ..sum }, Traffic { wide: true, columns: 80, ..sum }].map(of), [1.0 + 10.0; 2]);
+    // Half of the bandwidth, and a hundredth of it for each column.
+    assert!((of(sum) - (1.0 + 5.0 * 2f64.hypot(10.0))).abs() < 1e-9);
+    assert!((of(Traffic { columns: 50, ..sum }) - (1.0 + 5.0 * 2f64.hypot(2.0))).abs() < 1e-9);
+    assert_eq!(of(Traffic { columns: 50, ..norm }), 1.0 + 10.0); // a kind whose columns do not matter
     assert_eq!(of(Traffic::of(MemoryKernel::Update)), 7.0 + 10.0);
     let slower = Memory { efficiency: [(MemoryKernel::Elementwise, 0.1)].into(), ..gpu().memory };
     assert_eq!(Gpu { memory: slower, ..gpu() }.seconds(Demand::new(7, 50), 50, 10.0, 100.0), 1.0 + 5.0);
@@ -116,7 +180,14 @@ fn nonsense_is_refused_by_name() {
     for (bad, field) in [
         (Gpu { memory: without(MemoryKernel::Update), ..gpu() }, "efficiency"),
         (Gpu { memory: Memory { efficiency_wide: wide, ..gpu().memory }, ..gpu() }, "efficiency_wide"),
-        (Gpu { memory: Memory { per_column: 0.0, ..gpu().memory }, ..gpu() }, "per_column"),
+        (
+            Gpu { memory: Memory { per_column: [(MemoryKernel::ColumnSum, 0.0)].into(), ..gpu().memory }, ..gpu() },
+            "per_column",
+        ),
+        (Gpu { memory: Memory { cache: Some(Cache { bytes: 1, gain: 0.0 }), ..gpu().memory }, ..gpu() }, "gain"),
+        (Gpu { memory: Memory { per_element_ps: 0.0, ..gpu().memory }, ..gpu() }, "per_element_ps"),
+        (Gpu { memory: Memory { per_doubling: 0.0, ..gpu().memory }, ..gpu() }, "per_doubling"),
+        (Gpu { convolutions: Some(Convolutions { padded: [1.0, 0.0], ..convolutions() }), ..gpu() }, "padded"),
         (Gpu { power: Some(Power { limit_w: 0.0, ..POWER }), ..gpu() }, "limit_w"),
         (Gpu { power: Some(Power { scaling: 1.0, ..POWER }), ..gpu() }, "scaling"),
         (Gpu { attention: Attention { block: 0, ..gpu().attention }, ..gpu() }, "block"),
