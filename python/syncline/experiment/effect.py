@@ -209,9 +209,8 @@ def _sms_count(e: Experiment) -> bool:
     """Whether it matters how many SMs there are in all: the peak rate is that of all of them together."""
     taken = _is_static(e) and e.endpoint.set_aside is not None and e.endpoint.set_aside.sms > 0
     background = _has_background(e) and not e.shares
-    in_waves = computes(e) and e.npu.compute.kind == "tiles"
-    in_waves = in_waves or _gives_way(e)
-    return in_waves or _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (computes(e) and (taken or background))
+    of_kernels = _gives_way(e) or (computes(e) and e.npu.compute.kind in ("tiles", "gpu"))
+    return of_kernels or _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (computes(e) and (taken or background))
 
 
 def _memory_counts(e: Experiment) -> bool:
