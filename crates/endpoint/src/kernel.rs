@@ -30,6 +30,14 @@ pub struct Held {
 impl Held {
     /// Nothing.
     pub const NOTHING: Held = Held { sms: 0, memory: 0 };
+
+    /// With what communication holds that begins, or without what it did that ends.
+    pub(crate) fn change(&mut self, held: Held, begins: bool) {
+        *self = match begins {
+            true => Held { sms: self.sms + held.sms, memory: self.memory + held.memory },
+            false => Held { sms: self.sms - held.sms, memory: self.memory - held.memory },
+        };
+    }
 }
 
 impl Kernel {

@@ -378,7 +378,10 @@ mod tests {
         };
         let npu = npu(1.0);
         assert_eq!(busy(&npu, Demand::new(240_000_000, 900_000)), [[Ps(2_000_000), Ps(1_000_000)]]);
-        assert_eq!(busy(&npu.clone().with_launch(Ps(7)), Demand::new(120_000_000, 1_800_000)), [[Ps(1_000_000), Ps(2_000_000)]]);
+        assert_eq!(
+            busy(&npu.clone().with_launch(Ps(7)), Demand::new(120_000_000, 1_800_000)),
+            [[Ps(1_000_000), Ps(2_000_000)]]
+        );
         let array = Array::new(256, 256, Dataflow::OutputStationary, 1e9).unwrap();
         let gemm = Gemm { m: 256, k: 234, n: 256, count: 2, operands: [0; 2] };
         let npu = npu.with_array(array);

@@ -19,7 +19,7 @@ use super::shares::{ALONE, Rates, Rating};
 use crate::api::{EpOut, Report};
 use crate::costs::{Ideal, StepCost};
 use crate::kernel::{Held, Kernel};
-use crate::servers::RateServer;
+use crate::servers::{RateServer, ResourceUse};
 use crate::work_done::WorkDone;
 use syncline_collective::Op;
 use syncline_core::{Bytes, Ps, Rate, Schedule};
@@ -64,18 +64,53 @@ impl Rating for LeftTo {
     }
 }
 
+/// What was held over time, of all NPUs.
+#[derive(Debug)]
+struct Account {
+    /// By NPU, what is held and since when.
+    now: Vec<(Held, Ps)>,
+    /// SMs, and bytes per second, times picoseconds.
+    sums: [u128; 2],
+    /// Communication that held something.
+    begun: u64,
+}
+
+impl Account {
+    fn change(&mut self, npu: usize, now: Ps, held: Held, begins: bool) {
+        let (all, since) = &mut self.now[npu];
+        let time = u128::from((now - *since).0);
+        self.sums[0] += u128::from(all.sms) * time;
+        self.sums[1] += u128::from(all.memory) * time;
+        self.begun += u64::from(begins);
+        *since = now;
+        all.change(held, begins);
+    }
+
+    /// The same as time in which all of it would have been held.
+    fn usage(&self, whole: Whole) -> [ResourceUse; 2] {
+        let of = |name, sum: u128, whole: u128| {
+            let busy = sum / whole;
+            ResourceUse { busy, transfer: busy, served: self.begun, ..ResourceUse::new(name, 1) }
+        };
+        [of("held_sms", self.sums[0], whole.sms.into()), of("held_memory", self.sums[1], whole.memory.into())]
+    }
+}
+
 /// The ideal endpoint beside which kernels give way, of all NPUs.
 #[derive(Debug)]
 pub struct GivingWay {
     ideal: Ideal,
     running: Running<LeftTo>,
+    account: Account,
 }
 
 impl GivingWay {
     /// The endpoint of so many NPUs.
     pub fn new(ideal: Ideal, whole: Whole, npus: u32) -> GivingWay {
         let out = Outlet::new(RateServer::new("bus_tx", Rate::UNLIMITED, 0)); // nothing is served by the NPU
-        GivingWay { ideal, running: Running::new(LeftTo { whole, rates: Rates::default() }, out, npus) }
+        let running = Running::new(LeftTo { whole, rates: Rates::default() }, out, npus);
+        let account = Account { now: vec![Default::default(); npus as usize], sums: [0; 2], begun: 0 };
+        GivingWay { ideal, running, account }
     }
 }
 
@@ -111,6 +146,7 @@ impl StepCost for GivingWay {
         q: &mut Q,
         out: &mut Vec<EpOut>,
     ) {
+        self.account.change(npu, now, held, begins);
         self.running.change(npu, now, q, out, |npu| npu.hold(held, begins));
     }
 
@@ -118,5 +154,7 @@ impl StepCost for GivingWay {
         self.running.share_anew(npu, now, q, out);
     }
 
-    fn report(&self, _: &mut Report) {}
+    fn report(&self, report: &mut Report) {
+        report.resources.extend(self.account.usage(self.running.rating.whole));
+    }
 }

@@ -186,12 +186,7 @@ impl Npu {
 
     /// Communication that holds something begins, or ends.
     pub fn hold(&mut self, held: Held, begins: bool) {
-        let all = &mut self.held;
-        if begins {
-            (all.sms, all.memory) = (all.sms + held.sms, all.memory + held.memory);
-        } else {
-            (all.sms, all.memory) = (all.sms - held.sms, all.memory - held.memory);
-        }
+        self.held.change(held, begins);
         self.changed = true;
     }
 

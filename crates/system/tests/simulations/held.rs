@@ -6,7 +6,8 @@ use proptest::prelude::*;
 use syncline_system::Results;
 use syncline_system::run_spec;
 use syncline_system::spec::{
-    CollectiveKindSpec, EndpointSpec, FoldSpec, GraphNodeSpec, HeldSpec, IdealSpec, PricedSpec, Spec, WholeSpec, WorkSpec,
+    CollectiveKindSpec, EndpointSpec, FoldSpec, GraphNodeSpec, HeldSpec, IdealSpec, PricedSpec, Spec, WholeSpec,
+    WorkSpec,
 };
 
 const SMS: u32 = 100;
@@ -126,7 +127,11 @@ fn nothing_is_different_where_nothing_is_held() {
             named("h", compute(1_000, 1_000), &[1]),
         ]
     };
-    let mut plain = run(&of(EndpointSpec::Ideal(IdealSpec { step_latency_ps: 0, ..IdealSpec::default() }), nodes(), HeldSpec::default()));
+    let mut plain = run(&of(
+        EndpointSpec::Ideal(IdealSpec { step_latency_ps: 0, ..IdealSpec::default() }),
+        nodes(),
+        HeldSpec::default(),
+    ));
     let mut shared = run(&of(gives_way(), nodes(), HeldSpec::default()));
     (plain.summary.events, shared.summary.events) = (0, 0);
     assert_eq!(fingerprint(&plain), fingerprint(&shared));
