@@ -191,7 +191,8 @@ class _Priced:
         """What it holds of a GPU while it is in flight."""
         model = self._model(kind)
         first = model.candidates(size)[0]
-        return held.of(model.platform, kind, first.algorithm, first.protocol, size, model.time(size)).row()
+        call = held.Call(kind, size, first.algorithm, first.protocol)
+        return held.of(model.platform, call, model.time(size)).row()
 
     def _cost(self, kind: str, root: int, size: int) -> tuple[int, int]:
         """Bytes on the wire, and picoseconds of the launch."""

@@ -3,15 +3,15 @@
 *SMs.* A kernel has a thread block for each channel it uses, and a block has an SM for itself. How many channels there
 are follows from the links (NCCL 2.28):
 
-| | source | channels |
-|---|---|---|
-| rings and trees | `ncclTopoCompute` and `ncclTopoDupChannels` in `src/graph/search.cc` | as many as carry most at one of the rates that it tries, each twice unless they are fast and many |
-| | `ncclTopoPostset` in `src/graph/connect.cc` | twice that |
-| | `topoGetAlgoInfo` in `src/enqueue.cc` | fewer for small sizes: each has `threads x threshold` bytes at least |
-| NVLS | `ncclNvlsTuning` in `src/transport/nvls.cc` | 16 on Hopper; 24 on Blackwell, 32 between two nodes |
-| messages | `ncclTopoComputeP2pChannels` in `src/graph/paths.cc`, `addP2pToPlan` in `src/enqueue.cc` | two for each NVLink, or one for each 14 GB/s of a NIC; fewer for small messages |
+    rings and trees   as many as carry most at one of the rates that NCCL tries (`ncclTopoCompute` in
+                      `src/graph/search.cc`), each twice unless they are fast and many (`ncclTopoDupChannels`), twice
+                      that (`ncclTopoPostset` in `src/graph/connect.cc`); fewer for small sizes, since each has
+                      `threads x threshold` bytes at least (`topoGetAlgoInfo` in `src/enqueue.cc`)
+    NVLS              16 on Hopper; 24 on Blackwell, 32 between two nodes (`ncclNvlsTuning` in `src/transport/nvls.cc`)
+    messages          two for each NVLink, or one for each 14 GB/s of a NIC (`ncclTopoComputeP2pChannels` in
+                      `src/graph/paths.cc`); fewer for small messages (`addP2pToPlan` in `src/enqueue.cc`)
 
-For a DGX H100 these are 24 for rings, 16 for NVLS, and 16 and 16 on several of them, as NCCL logs it.
+For a DGX H100 these are 24 for rings and 16 for NVLS, and 16 and 16 on several of them, as NCCL logs it.
 
 *Memory.* Per byte of S that a collective of N GPUs is called with, a GPU reads and writes (`src/device/*.h`, protocol
 Simple, buffers that are not registered): a send reads once; what is passed on is read from the buffer that it came in,
@@ -81,6 +81,16 @@ LEAST_PART: Final = 64 * 1024
 """Bytes of a message that a channel has at least."""
 
 
+class Call(NamedTuple):
+    """A collective, and how NCCL carries it out."""
+
+    kind: str
+    size: int
+    """Bytes, as nccl-tests counts them."""
+    algorithm: str
+    protocol: str = "Simple"
+
+
 class Held(NamedTuple):
     """What a kernel of NCCL holds of a GPU."""
 
@@ -93,14 +103,15 @@ class Held(NamedTuple):
         return {"sms": self.sms, "memory_bytes_per_s": self.memory}
 
 
-def of(platform: Platform, kind: str, algorithm: str, protocol: str, size: int, seconds: float) -> Held:
-    """What a collective of so many bytes holds, which takes so long by itself."""
-    moved = float(memory_bytes(platform, kind, algorithm, size))
-    return Held(channels(platform, kind, algorithm, protocol, size), round(moved / seconds) if seconds > 0 else 0)
+def of(platform: Platform, call: Call, seconds: float) -> Held:
+    """What a collective holds that takes so long by itself."""
+    moved = float(memory_bytes(platform, call))
+    return Held(channels(platform, call), round(moved / seconds) if seconds > 0 else 0)
 
 
-def channels(platform: Platform, kind: str, algorithm: str, protocol: str, size: int) -> int:
+def channels(platform: Platform, call: Call) -> int:
     """The channels that a collective or a message uses."""
+    kind, size, algorithm, protocol = call
     if algorithm in (wire.NVLS, wire.NVLS_TREE):
         return (NVLS_OF_TWO if platform.nodes == 2 else NVLS).get(platform.generation, NVLS["hopper"])
     if algorithm == wire.DIRECT:
@@ -167,15 +178,14 @@ def _power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-def memory_bytes(platform: Platform, kind: str, algorithm: str, size: int) -> Fraction:
+def memory_bytes(platform: Platform, call: Call) -> Fraction:
     """Bytes that the busiest GPU reads and writes in a collective."""
-    gpus, nodes = platform.gpus, platform.nodes
-    on_wires = _on_wires(platform, kind, algorithm, size)
-    through_nic = on_wires.nic_bytes / platform.gpus_per_node if nodes > 1 else Fraction(0)
-    return _per_byte(kind, algorithm, gpus) * size + 2 * through_nic
+    through_nic = _on_wires(platform, call).nic_bytes / platform.gpus_per_node if platform.nodes > 1 else Fraction(0)
+    return _per_byte(call.kind, call.algorithm, platform.gpus) * call.size + 2 * through_nic
 
 
-def _on_wires(platform: Platform, kind: str, algorithm: str, size: int) -> wire.Wire:
+def _on_wires(platform: Platform, call: Call) -> wire.Wire:
+    kind, size, algorithm, _ = call
     gpus, nodes = platform.gpus, platform.nodes
     if algorithm in (wire.TREE, wire.NVLS_TREE):
         return wire.tree(gpus, nodes, size)
