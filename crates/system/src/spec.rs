@@ -14,7 +14,7 @@ mod plan;
 
 pub use crate::endpoints::{
     AceSpec, BaselineSpec, BusSpec, ContentionSpec, EndpointSpec, ForwardingSpec, FsmSplitSpec, IdealSpec, LoadSpec,
-    SharingSpec, StreamsSpec, SwitchOffloadSpec, TransitSpec,
+    SharingSpec, StreamsSpec, SwitchOffloadSpec, TransitSpec, WholeSpec,
 };
 pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
 pub use compute::{

@@ -64,35 +64,42 @@ impl Rating for LeftTo {
     }
 }
 
-/// What was held over time, of all NPUs.
-#[derive(Debug)]
+/// What was held over time.
+#[derive(Debug, Default)]
 struct Account {
-    /// By NPU, what is held and since when.
-    now: Vec<(Held, Ps)>,
-    /// SMs, and bytes per second, times picoseconds.
-    sums: [u128; 2],
+    npus: Vec<Holding>,
     /// Communication that held something.
     begun: u64,
 }
 
+/// The same of an NPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Holding {
+    /// What is held now, and since when.
+    held: Held,
+    since: Ps,
+    /// SMs, and bytes per second, times picoseconds.
+    sums: [u128; 2],
+}
+
 impl Account {
     fn change(&mut self, npu: usize, now: Ps, held: Held, begins: bool) {
-        let (all, since) = &mut self.now[npu];
-        let time = u128::from((now - *since).0);
-        self.sums[0] += u128::from(all.sms) * time;
-        self.sums[1] += u128::from(all.memory) * time;
+        let of = &mut self.npus[npu];
+        let time = u128::from((now - of.since).0);
+        of.sums[0] += u128::from(of.held.sms) * time;
+        of.sums[1] += u128::from(of.held.memory) * time;
+        of.since = now;
+        of.held.change(held, begins);
         self.begun += u64::from(begins);
-        *since = now;
-        all.change(held, begins);
     }
 
-    /// The same as time in which all of it would have been held.
+    /// The same as time in which all of it would have been held. NPUs that are alike have the same, to the last picosecond.
     fn usage(&self, whole: Whole) -> [ResourceUse; 2] {
-        let of = |name, sum: u128, whole: u128| {
-            let busy = sum / whole;
+        let of = |name, place: usize, whole: u128| {
+            let busy = self.npus.iter().map(|npu| npu.sums[place] / whole).sum();
             ResourceUse { busy, transfer: busy, served: self.begun, ..ResourceUse::new(name, 1) }
         };
-        [of("held_sms", self.sums[0], whole.sms.into()), of("held_memory", self.sums[1], whole.memory.into())]
+        [of("held_sms", 0, whole.sms.into()), of("held_memory", 1, whole.memory.into())]
     }
 }
 
@@ -109,7 +116,7 @@ impl GivingWay {
     pub fn new(ideal: Ideal, whole: Whole, npus: u32) -> GivingWay {
         let out = Outlet::new(RateServer::new("bus_tx", Rate::UNLIMITED, 0)); // nothing is served by the NPU
         let running = Running::new(LeftTo { whole, rates: Rates::default() }, out, npus);
-        let account = Account { now: vec![Default::default(); npus as usize], sums: [0; 2], begun: 0 };
+        let account = Account { npus: vec![Holding::default(); npus as usize], begun: 0 };
         GivingWay { ideal, running, account }
     }
 }
