@@ -28,7 +28,7 @@ SAID = "collective.algorithms.all-to-all = direct (default: "
 
 def variant(workload: str, topology: str, *settings: str) -> Variant:
     """The only system of an experiment."""
-    return study(f"name: one\ntopology: {topology}\nworkload: {workload}\n", *settings).variants[0]
+    return study(f"name: one\ntopology: {topology}\nworkload: {workload}\nendpoint: ideal\n", *settings).variants[0]
 
 
 def algorithm(experiment: Experiment) -> str:

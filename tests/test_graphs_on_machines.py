@@ -93,7 +93,8 @@ def test_jobs_share_the_network_of_a_cluster(tmp_path: Path, syncline_command: C
             f"  - {{name: {name}, npus: '{npus}', workload: {{model: gnmt, batch: 1}}}}\n"
             for name, npus in (("one", "0-3,8-11"), ("two", "4-7,12-15"))
         )
-        path.write_text(f"name: jobs\ntopology: {cluster}\nnetwork: flow\njobs:\n{jobs}")
+        how = "network: flow\nendpoint: ideal\nnpu: {host_kernel_time: 0s, compute: {kind: roofline}}"
+        path.write_text(f"name: jobs\ntopology: {cluster}\n{how}\njobs:\n{jobs}")
         (run,) = result(syncline_command("run", str(path), "--json"))["runs"]
         return [entry["slowdown"] for entry in run["jobs"]]
 

@@ -182,6 +182,7 @@ workload:
   global_batch: 64
 collective: {algorithm: hierarchical, chunks: 4}
 network: flow
+npu: {host_kernel_time: 0s, compute: {kind: roofline}}
 search: {tensor: [1], pipeline: [1], micro_batch: [4], zero: [0], algorithm: [hierarchical, six-phase, ring]}
 """
     )

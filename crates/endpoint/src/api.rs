@@ -18,7 +18,7 @@
 //!   its number except the bytes that its coordinates give it.
 //! * An NPU may receive data of a chunk that it has not started yet; the endpoint keeps it.
 
-use crate::kernel::Kernel;
+use crate::kernel::{Held, Kernel};
 use crate::servers::ResourceUse;
 use syncline_collective::{PhaseId, PlanId};
 use syncline_core::{Bytes, Key, NodeId, Peaks, PortId, Ps, Schedule, Wait, Windows, id_type};
@@ -298,6 +298,14 @@ pub trait Endpoint<N: Network> {
         Q: Schedule<Self::Event> + Schedule<N::Event>,
     {
         Some(Kernel::alone(kernels, ctx.now))
+    }
+
+    /// Communication that holds something of an NPU begins there, or ends. Of endpoints for which kernels make no way
+    /// nothing follows.
+    fn hold<Q>(&mut self, _npu: NodeId, _held: Held, _begins: bool, _ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<Self::Event> + Schedule<N::Event>,
+    {
     }
 
     /// A timer fired.

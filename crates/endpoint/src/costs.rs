@@ -28,7 +28,7 @@
 //! its bus. A step asks for each bus when it is there, so that other steps use a bus while it is on another.
 
 use crate::api::{EpOut, Report};
-use crate::kernel::Kernel;
+use crate::kernel::{Held, Kernel};
 use crate::link_delays::LinkDelays;
 use crate::loggp::LogGp;
 use crate::servers::RateServer;
@@ -85,6 +85,18 @@ pub trait StepCost {
         _out: &mut Vec<EpOut>,
     ) -> Option<Ps> {
         Some(Kernel::alone(kernels, now))
+    }
+
+    /// Communication that holds something of an NPU begins there, or ends, as [`Endpoint::hold`](crate::Endpoint::hold) has it.
+    fn hold<Q: Schedule<WorkDone>>(
+        &mut self,
+        _npu: usize,
+        _held: Held,
+        _begins: bool,
+        _now: Ps,
+        _q: &mut Q,
+        _out: &mut Vec<EpOut>,
+    ) {
     }
 
     /// What an NPU's work and kernels share may have to be shared anew: a timer that the model has set. One of

@@ -14,6 +14,30 @@ pub struct Kernel {
     pub bytes: Bytes,
     /// Its warps on each SM, in thousandths ([`PER_WARP`]); positive.
     pub warps: u64,
+    /// How long its SMs, and main memory, are busy with it; neither longer than it takes.
+    pub busy: [Ps; 2],
+}
+
+/// What communication holds of an NPU while it is in flight.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// SMs.
+    pub sms: u32,
+    /// Its traffic with main memory, in bytes per second.
+    pub memory: u64,
+}
+
+impl Held {
+    /// Nothing.
+    pub const NOTHING: Held = Held { sms: 0, memory: 0 };
+
+    /// With what communication holds that begins, or without what it did that ends.
+    pub(crate) fn change(&mut self, held: Held, begins: bool) {
+        *self = match begins {
+            true => Held { sms: self.sms + held.sms, memory: self.memory + held.memory },
+            false => Held { sms: self.sms - held.sms, memory: self.memory - held.memory },
+        };
+    }
 }
 
 impl Kernel {

@@ -4,6 +4,7 @@
 //! | endpoint | works on | resources |
 //! |---|---|---|
 //! | [`Ideal`] | packets | none: a fixed time for what is received |
+//! | [`GivingWay`] | packets | none; kernels have what communication leaves of SMs and memory |
 //! | [`Baseline`] | whole messages | memory bandwidth, SMs, NPU-AFI bus |
 //! | [`Contended`] | whole messages | the same, shared with compute kernels while both run |
 //! | [`Streams`] | whole messages | SMs for reductions; a thread is held by what it sends |
@@ -34,10 +35,10 @@ pub mod work_done;
 
 pub use ace::{Ace, AceConfig, AceError};
 pub use api::{Chunk, ChunkId, Ctx, Endpoint, EpOut, Post, Report, RoomId};
-pub use contention::{Contended, ContentionConfig, Load};
+pub use contention::{Contended, ContentionConfig, GivingWay, Load, Whole};
 pub use costs::{Baseline, BaselineConfig, Ideal};
 pub use in_switch::{Dma, DmaConfig, SwitchConfig, SwitchOffload};
-pub use kernel::Kernel;
+pub use kernel::{Held, Kernel};
 pub use layout::{LaneOfGroup, Layout, RingOrder, Space, Wires};
 pub use loggp::LogGp;
 pub use message::MessageEndpoint;

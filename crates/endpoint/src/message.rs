@@ -39,7 +39,7 @@ use crate::api::{Chunk, ChunkId, Ctx, Endpoint, EpOut, MAX_IN_FLIGHT, Report, Ro
 use crate::costs::StepCost;
 use crate::flights::Flights;
 use crate::forwarding::{Forwarding, HopMessage};
-use crate::kernel::Kernel;
+use crate::kernel::{Held, Kernel};
 use crate::layout::Layout;
 use crate::send_queues::SendQueues;
 use crate::work_done::WorkDone;
@@ -727,6 +727,13 @@ impl<C: StepCost, N: Network> Endpoint<N> for MessageEndpoint<C> {
         Q: Schedule<WorkDone> + Schedule<N::Event>,
     {
         self.cost.compute(npu.index(), stream, kernels, ctx.now, ctx.q, ctx.out)
+    }
+
+    fn hold<Q>(&mut self, npu: NodeId, held: Held, begins: bool, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<WorkDone> + Schedule<N::Event>,
+    {
+        self.cost.hold(npu.index(), held, begins, ctx.now, ctx.q, ctx.out);
     }
 
     fn further_work(&self) -> u64 {

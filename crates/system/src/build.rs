@@ -21,6 +21,7 @@ use crate::{run_memory, start, steady, tables};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use syncline_collective::Kind;
 use syncline_core::{Bytes, EventQueue, NodeId, PortId, Refusal};
+use syncline_endpoint::kernel::PER_WARP;
 use syncline_endpoint::{Endpoint, Layout};
 use syncline_network::{MessageLog, Network, Recorded};
 use syncline_topology::{Fabric, all_links};
@@ -472,10 +473,11 @@ where
         let whole = |npu: u32| layout.whole(NodeId(npu)).index();
         let of_npus = (0..layout.npus()).map(|npu| classes.get(whole(npu)).copied().unwrap_or_default());
         let of_npus: Vec<ClassId> = of_npus.collect();
+        let times_kernels = spec.endpoint.model().times_kernels();
         let computers = Computers {
             background: job.background.unwrap_or_else(|| job.npu.clone()),
             main: job.npu,
-            contended: contention.map(|contention| contention.kernel_warps),
+            contended: contention.map(|contention| contention.kernel_warps).or(times_kernels.then_some(PER_WARP)),
         };
         let graphs = Graphs::new(job.source, job.iterations);
         let mut executor = Executor::new(graphs, computers, &of_npus, spec.output.resolution(), traced);

@@ -21,7 +21,7 @@ use crate::turns::Turns;
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use syncline_core::{Bytes, NodeId, Ps, id_type};
-use syncline_endpoint::{Layout, RoomId};
+use syncline_endpoint::{Held, Layout, RoomId};
 use syncline_workload::{ClassId, FamilyId, RelativeRank};
 
 id_type!(
@@ -131,6 +131,12 @@ impl Cohort {
     pub fn launch(&self, id: CollectiveId) -> Ps {
         let call = self.known[id.index()].call;
         self.config.price(call.kind, Bytes(call.bytes)).map_or(Ps::ZERO, |priced| priced.launch)
+    }
+
+    /// What a collective holds of an NPU while it is in flight.
+    pub fn held(&self, id: CollectiveId) -> Held {
+        let call = self.known[id.index()].call;
+        self.config.price(call.kind, Bytes(call.bytes)).map_or(Held::NOTHING, |priced| priced.held)
     }
 
     /// The payload of a collective that NPUs sent who sent so many of the bytes that it carries; rounded to the nearest byte.

@@ -5,6 +5,7 @@ use crate::balance::Balance;
 use crate::pieces::{Chunking, LaneUse, Pieces, cut};
 use syncline_collective::{Kind, Plan, Split};
 use syncline_core::{Bytes, Ps};
+use syncline_endpoint::Held;
 
 /// What the collectives of a kind and size cost by a model of software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub struct Priced {
     pub wire: Bytes,
     /// From the turn of a collective on an NPU until its first byte.
     pub launch: Ps,
+    /// What it holds of an NPU from its turn to its end, where kernels give way.
+    pub held: Held,
 }
 
 /// How collectives are carried out.

@@ -303,7 +303,8 @@ impl Executor {
 
     /// The kernels of a compute node on an NPU, if the endpoints say how long they take.
     pub fn kernels(&self, npu: NodeId, node: NodeIndex) -> Vec<Kernel> {
-        let on_npu = |kernel: &Kernel| Kernel { alone: self.on(npu, kernel.alone), ..*kernel };
+        let on = |time| self.on(npu, time);
+        let on_npu = |kernel: &Kernel| Kernel { alone: on(kernel.alone), busy: kernel.busy.map(on), ..*kernel };
         self.graph(npu).kernels(node).iter().map(on_npu).collect()
     }
 

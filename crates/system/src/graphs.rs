@@ -6,7 +6,7 @@ use std::sync::Arc;
 use syncline_collective::{Kind, Rank};
 use syncline_core::{Bytes, Id, Ps};
 use syncline_endpoint::Kernel;
-use syncline_workload::compute::Npu;
+use syncline_workload::compute::{KernelTime, Npu};
 use syncline_workload::graph::{
     ClassId, FamilyId, GraphSource, Node, NodeIndex, Order, Pass, PointToPoint, RelativeRank, Stream, Work,
 };
@@ -221,7 +221,10 @@ fn append(graph: &mut ClassGraph, node: Node, iteration: u32, computers: &Comput
     let model = computers.of(node.stream);
     if let Some(warps) = computers.contended {
         graph.kernels.push(match &node.work {
-            Work::Compute(cost) => model.kernels(cost).map(|(alone, bytes)| Kernel { alone, bytes, warps }).collect(),
+            Work::Compute(cost) => {
+                let kernel = |of: KernelTime| Kernel { alone: of.time, bytes: of.moved, warps, busy: of.busy };
+                model.kernel_times(cost).map(kernel).collect()
+            }
             _ => Vec::new(),
         });
     }

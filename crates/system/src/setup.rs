@@ -320,7 +320,7 @@ fn priced(rows: &[PricedSpec]) -> Result<Vec<Priced>, RunError> {
             return Err(refusal.at_least(1).into());
         }
         let (kind, bytes) = (row.collective.kind(), Bytes(row.bytes));
-        Ok(Priced { kind, bytes, wire: Bytes(row.wire_bytes), launch: Ps(row.launch_ps) })
+        Ok(Priced { kind, bytes, wire: Bytes(row.wire_bytes), launch: Ps(row.launch_ps), held: row.held.into() })
     };
     rows.iter().map(of).collect()
 }

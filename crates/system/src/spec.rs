@@ -14,7 +14,7 @@ mod plan;
 
 pub use crate::endpoints::{
     AceSpec, BaselineSpec, BusSpec, ContentionSpec, EndpointSpec, ForwardingSpec, FsmSplitSpec, IdealSpec, LoadSpec,
-    SharingSpec, StreamsSpec, SwitchOffloadSpec, TransitSpec,
+    SharingSpec, StreamsSpec, SwitchOffloadSpec, TransitSpec, WholeSpec,
 };
 pub use crate::networks::{AnalyticalSpec, DeadlockRule, FlowSpec, NetworkSpec, PacketSpec};
 pub use compute::{
@@ -37,6 +37,7 @@ use crate::pieces::Chunking;
 use serde::Deserialize;
 use std::sync::Arc;
 use syncline_core::{NodeId, Ps, Refusal, Resolution};
+use syncline_endpoint::Held;
 
 /// One simulation.
 #[derive(Clone, Debug, Deserialize)]
@@ -329,6 +330,25 @@ pub struct PricedSpec {
     pub wire_bytes: u64,
     /// Picoseconds from the turn of a collective on an NPU until its first byte.
     pub launch_ps: u64,
+    /// What it holds of an NPU from its turn to its end, where kernels give way.
+    #[serde(default)]
+    pub held: HeldSpec,
+}
+
+/// What communication holds of an NPU while it is in flight.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct HeldSpec {
+    /// SMs.
+    pub sms: u32,
+    /// Its traffic with main memory.
+    pub memory_bytes_per_s: u64,
+}
+
+impl From<HeldSpec> for Held {
+    fn from(spec: HeldSpec) -> Held {
+        Held { sms: spec.sms, memory: spec.memory_bytes_per_s }
+    }
 }
 
 /// How ranks work together.

@@ -99,6 +99,17 @@ pub struct Timed {
     pub basis: Basis,
 }
 
+/// What a kernel takes of what it may share with others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelTime {
+    /// How long it runs, its launch included.
+    pub time: Ps,
+    /// Bytes that it moves between the NPU and main memory.
+    pub moved: Bytes,
+    /// How long its SMs, and main memory, are busy with it: the longer one is what it takes but for its launch.
+    pub busy: [Ps; 2],
+}
+
 impl Npu {
     /// An NPU with a peak of `flops_per_s` (a multiply-accumulate counts as two), main memory of
     /// `memory_bytes_per_s`, and all kernel times multiplied by `scale` (1 for none).
@@ -215,6 +226,40 @@ impl Npu {
         kernels.iter().map(move |&k| both(self.timed(k))).chain(measured)
     }
 
+    /// The same with how long each keeps SMs and memory busy. A time that was measured is one of SMs.
+    pub fn kernel_times<'a>(&'a self, cost: &'a Cost) -> impl Iterator<Item = KernelTime> + use<'a> {
+        let (kernels, measured) = match cost {
+            Cost::Kernels(kernels) => (&kernels[..], None),
+            Cost::Measured(time) => (&[][..], Some(self.measured(*time))),
+        };
+        let of_sms = |time| KernelTime { time, moved: Bytes::ZERO, busy: [time, Ps::ZERO] };
+        kernels.iter().map(move |&k| self.kernel_time(k)).chain(measured.map(of_sms))
+    }
+
+    /// What one kernel takes, and how long it keeps SMs and memory busy.
+    fn kernel_time(&self, demand: Demand) -> KernelTime {
+        if let (true, Some(narrow)) = (demand.narrow, &self.narrow) {
+            return narrow.kernel_time(demand);
+        }
+        let Timed { time, moved, .. } = self.timed(demand);
+        let demand = self.sparsity.map_or(demand, |sparsity| sparsity.left_of(demand));
+        let whole = Ps(time.0.saturating_sub(self.launch.0));
+        let in_ps = |seconds: f64| Ps((seconds * self.scale * PS_PER_S as f64).round() as u64).min(whole);
+        let [on_sms, in_memory] = [demand.flops as f64 / self.flops_per_s, moved.0 as f64 / self.memory_bytes_per_s];
+        let busy = match (&self.model, demand.gemm) {
+            (Model::Roofline, _) => [on_sms, in_memory].map(in_ps),
+            (_, None) => [in_ps(on_sms), whole],
+            // Memory may bound products that need less of it than its peak.
+            (_, Some(_)) if in_ps(2.0 * in_memory) < whole => [whole, in_ps(in_memory)],
+            (_, Some(_)) => {
+                let (without_memory, ..) = Npu { memory_bytes_per_s: f64::MAX, ..self.clone() }.modelled(demand);
+                let on_sms = in_ps(without_memory);
+                [on_sms, if on_sms < whole { whole } else { in_ps(in_memory) }]
+            }
+        };
+        KernelTime { time, moved, busy }
+    }
+
     /// The time of one kernel, to the nearest picosecond; saturates at [`Ps::MAX`].
     pub fn kernel(&self, demand: Demand) -> Ps {
         self.timed(demand).time
@@ -323,6 +368,28 @@ mod tests {
         assert_eq!(npu(1.0).time(&Cost::Kernels(vec![byte; 12])), Ps(12));
         assert_eq!(npu(1.0).kernel(Demand::new(0, 12)), Ps(13));
         assert_eq!(npu(1.5).kernel(byte), Ps(2)); // 1.667 ps
+    }
+
+    #[test]
+    fn sms_and_memory_are_busy_for_what_they_do_of_a_kernel() {
+        let busy = |npu: &Npu, demand| {
+            let cost = Cost::Kernels(vec![demand]);
+            npu.kernel_times(&cost).map(|of| of.busy).collect::<Vec<_>>()
+        };
+        let npu = npu(1.0);
+        assert_eq!(busy(&npu, Demand::new(240_000_000, 900_000)), [[Ps(2_000_000), Ps(1_000_000)]]);
+        assert_eq!(
+            busy(&npu.clone().with_launch(Ps(7)), Demand::new(120_000_000, 1_800_000)),
+            [[Ps(1_000_000), Ps(2_000_000)]]
+        );
+        let array = Array::new(256, 256, Dataflow::OutputStationary, 1e9).unwrap();
+        let gemm = Gemm { m: 256, k: 234, n: 256, count: 2, operands: [0; 2] };
+        let npu = npu.with_array(array);
+        assert_eq!(busy(&npu, Demand::of_gemm(gemm, 450_000)), [[Ps(2_000_000), Ps(500_000)]]);
+        assert_eq!(busy(&npu, Demand::of_gemm(gemm, 1_800_000)), [[Ps(2_000_000), Ps(2_000_000)]]);
+        assert_eq!(busy(&npu, Demand::of_gemm(gemm, 2_700_000)), [[Ps(2_000_000), Ps(3_000_000)]]);
+        let measured: Vec<_> = npu.kernel_times(&Cost::Measured(Ps(7))).map(|of| of.busy).collect();
+        assert_eq!(measured, [[Ps(7), Ps::ZERO]]);
     }
 
     #[test]

@@ -29,10 +29,10 @@ from syncline.engine.places import Place, Places
 from syncline.engine.specification import family_groups
 from syncline.experiment import programs
 from syncline.fabric import topologies
-from syncline.nccl import constants, derived, networks, platform, wire
+from syncline.nccl import constants, derived, held, networks, platform, wire
 from syncline.nccl import model as models
 from syncline.sections.networks.flow import FlowNetwork
-from syncline.sections.workloads import DividedWorkload
+from syncline.sections.workloads import CollectiveWorkload, DividedWorkload
 
 if TYPE_CHECKING:
     from syncline.nccl.model import Candidate, Model
@@ -77,7 +77,7 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
         for members in part.members:
             key = (id(section), places.of(members))
             if key not in priced:
-                of = _Priced(experiment, specified, section, places, members, time)
+                of = _Priced(experiment, specified, section, places, members, time, gives_way(experiment))
                 priced[key] = of.override(sorted(collectives[id(section), len(members)]))
             own = {"family": part.family, **priced[key]}
             same = next((known for known in overrides if known | {"first": None} == own | {"first": None}), None)
@@ -86,6 +86,11 @@ def completed(experiment: Experiment, specified: dict[str, Any], ask: demand.Ask
             else:
                 same["first"].append(members[0])
     return _with_messages(experiment, places, specified) | {"overrides": overrides}
+
+
+def gives_way(experiment: Experiment) -> bool:
+    """Whether there are kernels, and they give way to collectives."""
+    return experiment.endpoint.gives_way and not isinstance(experiment.workload, CollectiveWorkload)
 
 
 def _with_messages(experiment: Experiment, places: Places, specified: dict[str, Any]) -> dict[str, Any]:
@@ -142,6 +147,8 @@ class _Priced:
     places: Places
     members: tuple[int, ...]
     time: Time
+    gives_way: bool
+    """Whether kernels give way to collectives."""
     _models: dict[str, Model] = field(default_factory=dict)
 
     def override(self, collectives: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
@@ -177,7 +184,15 @@ class _Priced:
     def row(self, kind: str, root: int, size: int) -> Row:
         """What a collective of `size` bytes costs."""
         wire, launch = self._cost(kind, root, size) if size else (0, 0)
-        return {"collective": kind, "bytes": size, "wire_bytes": wire, "launch_ps": launch}
+        found = {"collective": kind, "bytes": size, "wire_bytes": wire, "launch_ps": launch}
+        return found | {"held": self._held(kind, size)} if size and self.gives_way else found
+
+    def _held(self, kind: str, size: int) -> Row:
+        """What it holds of a GPU while it is in flight."""
+        model = self._model(kind)
+        first = model.candidates(size)[0]
+        call = held.Call(kind, size, first.algorithm, first.protocol)
+        return held.of(model.platform, call, model.time(size)).row()
 
     def _cost(self, kind: str, root: int, size: int) -> tuple[int, int]:
         """Bytes on the wire, and picoseconds of the launch."""

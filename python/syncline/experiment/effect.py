@@ -195,12 +195,22 @@ def _is_static(e: Experiment) -> bool:
     return computes(e) and e.training.overlap and e.endpoint.set_aside is not None and not e.shares
 
 
+def _gives_way(e: Experiment) -> bool:
+    """Whether kernels have what collectives in flight leave of the NPU."""
+    return e.endpoint.gives_way and not isinstance(e.workload, CollectiveWorkload)
+
+
+def _states_channels(e: Experiment) -> bool:
+    """Whether kernels would give way to collectives if it were not stated what they lack."""
+    return e.endpoint.is_priced and not isinstance(e.workload, CollectiveWorkload)
+
+
 def _sms_count(e: Experiment) -> bool:
     """Whether it matters how many SMs there are in all: the peak rate is that of all of them together."""
     taken = _is_static(e) and e.endpoint.set_aside is not None and e.endpoint.set_aside.sms > 0
     background = _has_background(e) and not e.shares
-    in_waves = computes(e) and e.npu.compute.kind == "tiles"
-    return in_waves or _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (computes(e) and (taken or background))
+    of_kernels = _gives_way(e) or (computes(e) and e.npu.compute.kind in ("tiles", "gpu"))
+    return of_kernels or _contends(e) or _exceeds(e, Npu().sms, "comm_sms") or (computes(e) and (taken or background))
 
 
 def _memory_counts(e: Experiment) -> bool:
@@ -210,7 +220,7 @@ def _memory_counts(e: Experiment) -> bool:
     buses = getattr(e.endpoint, "buses", None)
     through_buses = 0 if buses is None else buses.memory or 0
     taken = _exceeds(e, Npu().memory_bandwidth, "comm_memory_bandwidth")
-    return computes(e) or taken or through_buses > Npu().memory_bandwidth
+    return computes(e) or _gives_way(e) or taken or through_buses > Npu().memory_bandwidth
 
 
 def _clock_counts(e: Experiment) -> bool:
@@ -431,7 +441,7 @@ RULES: Final[tuple[Rule, ...]] = (
     Rule("endpoint.memory_bandwidth", _dynamic, _STATIC, "endpoint.contention dynamic"),
     Rule("endpoint.comm_memory_bandwidth", _charges_memory, "endpoint.buses.memory replaces it",
          "no endpoint.buses.memory, or workload.model with overlap, from whose compute it is taken"),
-    Rule("endpoint.comm_sms", lambda e: _sms_drive(e) or _is_static(e),
+    Rule("endpoint.comm_sms", lambda e: _sms_drive(e) or _is_static(e) or _states_channels(e),
          "SMs drive no collective here, and no compute runs beside", f"{MODEL} with training.overlap"),
     *(Rule(f"endpoint.buses.{name}", _loggp, "buses of kind rate have no such cost", "endpoint.buses.kind loggp")
       for name in ("latency", "overhead", "gap", "message", "memory")),

@@ -37,10 +37,12 @@
 //! Left out: caches, the time that a warp waits for memory (which lowers what it wants of an SM), launches, and thread
 //! blocks that must wait until others leave their SM.
 
+mod giving_way;
 mod load;
 mod npu;
 mod shares;
 
+pub use giving_way::{GivingWay, Whole};
 pub use load::{ContentionConfig, Load};
 
 use crate::api::{EpOut, Report};
@@ -49,17 +51,52 @@ use crate::kernel::Kernel;
 use crate::servers::RateServer;
 use crate::work_done::WorkDone;
 use npu::{Npu, Outlet};
-use shares::{ALONE, Sharing};
+use shares::{ALONE, Rating, Sharing};
 use syncline_collective::Op;
 use syncline_core::share::{Share, Work};
 use syncline_core::{Bytes, NodeId, Ps, Schedule};
 
+/// All NPUs, with what runs on them.
+#[derive(Debug)]
+struct Running<R> {
+    rating: R,
+    npus: Vec<Npu>,
+    out: Outlet,
+}
+
+impl<R: Rating> Running<R> {
+    fn new(rating: R, out: Outlet, npus: u32) -> Running<R> {
+        Running { rating, npus: (0..npus).map(|n| Npu::new(NodeId(n))).collect(), out }
+    }
+
+    /// Something begins or ends on an NPU, and shares change.
+    fn change<Q: Schedule<WorkDone>>(
+        &mut self,
+        npu: usize,
+        now: Ps,
+        q: &mut Q,
+        out: &mut Vec<EpOut>,
+        change: impl FnOnce(&mut Npu),
+    ) {
+        let npu = &mut self.npus[npu];
+        npu.advance(now);
+        change(npu);
+        npu.settle(&mut self.rating, &mut self.out, q);
+        out.append(&mut self.out.outputs);
+    }
+
+    /// The timer of an NPU fires.
+    fn share_anew<Q: Schedule<WorkDone>>(&mut self, npu: usize, now: Ps, q: &mut Q, out: &mut Vec<EpOut>) {
+        if self.npus[npu].is_due(now) {
+            self.change(npu, now, q, out, |_| {});
+        }
+    }
+}
+
 /// The baseline with dynamic contention, of all NPUs.
 #[derive(Debug)]
 pub struct Contended {
-    sharing: Sharing,
-    npus: Vec<Npu>,
-    out: Outlet,
+    running: Running<Sharing>,
     bus_in: RateServer,
     charge_writes: bool,
     read: u64,
@@ -69,10 +106,9 @@ pub struct Contended {
 impl Contended {
     /// The NPUs, on each of which the `steady` loads run from beginning to end.
     pub fn new(config: BaselineConfig, contention: ContentionConfig, steady: Vec<Load>, npus: u32) -> Contended {
+        let sharing = Sharing::new(config.memory, config.sms, contention, steady);
         Contended {
-            sharing: Sharing::new(config.memory, config.sms, contention, steady),
-            npus: (0..npus).map(|n| Npu::new(NodeId(n))).collect(),
-            out: Outlet::new(RateServer::new("bus_tx", config.bus, npus)),
+            running: Running::new(sharing, Outlet::new(RateServer::new("bus_tx", config.bus, npus)), npus),
             bus_in: RateServer::new("bus_rx", config.bus, npus),
             charge_writes: config.charge_writes,
             read: 0,
@@ -116,11 +152,12 @@ impl StepCost for Contended {
             send: op.sends().then_some(len),
             done: q.owned(done.key(), done),
         };
-        let npu = &mut self.npus[npu];
+        let Running { rating, npus, out } = &mut self.running;
+        let npu = &mut npus[npu];
         npu.advance(now);
-        npu.communicate(step, &mut self.out, q);
-        npu.settle(&mut self.sharing, &mut self.out, q);
-        assert!(self.out.outputs.is_empty(), "the timer, which goes first, ends the kernels that end now");
+        npu.communicate(step, out, q);
+        npu.settle(rating, out, q);
+        assert!(out.outputs.is_empty(), "the timer, which goes first, ends the kernels that end now");
     }
 
     fn compute<Q: Schedule<WorkDone>>(
@@ -132,29 +169,19 @@ impl StepCost for Contended {
         q: &mut Q,
         out: &mut Vec<EpOut>,
     ) -> Option<Ps> {
-        let npu = &mut self.npus[npu];
-        npu.advance(now);
-        npu.compute(stream, kernels);
-        npu.settle(&mut self.sharing, &mut self.out, q);
-        out.append(&mut self.out.outputs);
+        self.running.change(npu, now, q, out, |npu| npu.compute(stream, kernels));
         None
     }
 
     fn share_anew<Q: Schedule<WorkDone>>(&mut self, npu: usize, now: Ps, q: &mut Q, out: &mut Vec<EpOut>) {
-        let npu = &mut self.npus[npu];
-        if !npu.is_due(now) {
-            return;
-        }
-        npu.advance(now);
-        npu.settle(&mut self.sharing, &mut self.out, q);
-        out.append(&mut self.out.outputs);
+        self.running.share_anew(npu, now, q, out);
     }
 
     fn report(&self, report: &mut Report) {
         report.buses = &["memory", "bus_tx", "bus_rx"];
         report.memory_read = self.read;
         report.memory_written = self.written;
-        let Outlet { memory, sms, bus, .. } = &self.out;
+        let Outlet { memory, sms, bus, .. } = &self.running.out;
         report.resources.extend([memory, sms, &bus.usage, &self.bus_in.usage].map(Clone::clone));
     }
 }

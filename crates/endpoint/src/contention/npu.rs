@@ -1,9 +1,8 @@
 //! What runs on one NPU: servers of communication whose rates vary, and kernels.
 
-use super::load::Load;
-use super::shares::{ALONE, Sharing};
+use super::shares::{ALONE, Rating};
 use crate::api::EpOut;
-use crate::kernel::Kernel;
+use crate::kernel::{Held, Kernel};
 use crate::servers::{RateServer, ResourceUse};
 use crate::work_done::WorkDone;
 use std::collections::VecDeque;
@@ -100,8 +99,10 @@ pub(super) struct Npu {
     sends: VecDeque<(u64, Bytes)>,
     /// The servers that compete.
     busy: [bool; 2],
-    /// The kernels that run are others than when shares were worked out.
+    /// The kernels that run, or what is held, are others than when shares were worked out.
     changed: bool,
+    /// What all communication that is in flight holds.
+    held: Held,
     /// The timer to the next change.
     timer: Alarm,
 }
@@ -118,6 +119,7 @@ impl Npu {
             sends: VecDeque::new(),
             busy: [false; 2],
             changed: false,
+            held: Held::NOTHING,
             timer: Alarm::default(),
         }
     }
@@ -182,8 +184,14 @@ impl Npu {
         self.changed = true;
     }
 
+    /// Communication that holds something begins, or ends.
+    pub fn hold(&mut self, held: Held, begins: bool) {
+        self.held.change(held, begins);
+        self.changed = true;
+    }
+
     /// Ends what is done, begins what can begin, and shares the NPU among all that runs.
-    pub fn settle<Q: Schedule<WorkDone>>(&mut self, sharing: &mut Sharing, out: &mut Outlet, q: &mut Q) {
+    pub fn settle<Q: Schedule<WorkDone>>(&mut self, sharing: &mut impl Rating, out: &mut Outlet, q: &mut Q) {
         while self.serve(MEMORY, out, q) | self.serve(SMS, out, q) {}
         for stream in 0..self.streams.len() {
             self.go_on(stream, out);
@@ -281,9 +289,9 @@ impl Npu {
     }
 
     /// Works out all rates.
-    fn share(&mut self, sharing: &mut Sharing) {
+    fn share(&mut self, sharing: &mut impl Rating) {
         let kernels = self.streams.iter().filter_map(|s| s.kernels.front());
-        let rates = sharing.solve(self.busy, kernels.map(Load::of));
+        let rates = sharing.rates(self.busy, self.held, kernels);
         for (server, rate) in self.servers.iter_mut().zip(rates.communication) {
             server.rate = rate;
         }

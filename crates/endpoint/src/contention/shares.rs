@@ -1,7 +1,7 @@
 //! Who gets what of an NPU while nothing changes.
 
 use super::load::{ContentionConfig, Load};
-use crate::kernel::PER_WARP;
+use crate::kernel::{Held, Kernel, PER_WARP};
 use syncline_core::Rate;
 use syncline_core::share::{Filling, Share};
 
@@ -13,6 +13,12 @@ pub(super) const ALONE: Share = Share::of(Rate::new(1_000_000).expect("a positiv
 pub(super) struct Rates {
     pub communication: [Share; 2],
     pub speeds: Vec<Share>,
+}
+
+/// What says how fast communication and kernels go.
+pub(super) trait Rating {
+    /// What communication, if it has work for its SMs and for memory, and `kernels` get, while some of the NPU is held.
+    fn rates<'a>(&mut self, busy: [bool; 2], held: Held, kernels: impl Iterator<Item = &'a Kernel>) -> &Rates;
 }
 
 /// The resources of an NPU, and the memory to share them in.
@@ -108,6 +114,12 @@ impl Sharing {
             left = left - got.times(load.warps * self.sms);
         }
         self.rates.communication[1] = left;
+    }
+}
+
+impl Rating for Sharing {
+    fn rates<'a>(&mut self, busy: [bool; 2], _: Held, kernels: impl Iterator<Item = &'a Kernel>) -> &Rates {
+        self.solve(busy, kernels.map(Load::of))
     }
 }
 

@@ -88,7 +88,7 @@ fn npu() -> Contended {
 }
 
 fn kernel(us: u64, bytes: u64, warps: u64) -> Kernel {
-    Kernel { alone: Ps(us * 1_000_000), bytes: Bytes(bytes), warps: warps * PER_WARP }
+    Kernel { alone: Ps(us * 1_000_000), bytes: Bytes(bytes), warps: warps * PER_WARP, busy: [Ps::ZERO; 2] }
 }
 
 fn close(got: Ps, expected: f64) {
@@ -170,6 +170,7 @@ fn kernels() -> impl Strategy<Value = Vec<Kernel>> {
         alone: Ps(ps),
         bytes: Bytes(bytes),
         warps,
+        busy: [Ps::ZERO; 2],
     });
     prop::collection::vec(one, 0..5)
 }

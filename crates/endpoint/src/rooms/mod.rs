@@ -26,7 +26,7 @@ pub use net::RoomNet;
 pub use timers::{MAX_NPUS, MAX_NUMBERS, MAX_ROOMS, RoomQueue, RoomTimer};
 
 use crate::api::{Chunk, Ctx, Endpoint, EpOut, MAX_IN_FLIGHT, Post, Report, RoomId};
-use crate::kernel::Kernel;
+use crate::kernel::{Held, Kernel};
 use net::Marks;
 use point_to_point::Posts;
 use std::sync::Arc;
@@ -255,6 +255,13 @@ where
         Q: Schedule<E::Timer> + Schedule<N::Event>,
     {
         self.inside(RoomId::ONLY, ctx, |engine, ctx| engine.compute(npu, stream, kernels, ctx))
+    }
+
+    fn hold<Q>(&mut self, npu: NodeId, held: Held, begins: bool, ctx: &mut Ctx<'_, N, Q>)
+    where
+        Q: Schedule<E::Timer> + Schedule<N::Event>,
+    {
+        self.inside(RoomId::ONLY, ctx, |engine, ctx| engine.hold(npu, held, begins, ctx));
     }
 
     fn handle<Q>(&mut self, event: E::Timer, ctx: &mut Ctx<'_, N, Q>)

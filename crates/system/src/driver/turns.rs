@@ -13,11 +13,12 @@ use crate::networks::NetworkEvent;
 use crate::timer::Timer;
 use crate::turns::{Turn, Turns};
 use syncline_core::{Key, NodeId, Ps};
-use syncline_endpoint::Endpoint;
+use syncline_endpoint::api::class;
+use syncline_endpoint::{Ctx, Endpoint, Held};
 use syncline_network::Network;
 
-/// Event class of the end of such a launch, told apart by cohort.
-const TURN: u8 = 3;
+/// Event class of the end of such a launch, told apart by cohort: after kernels that end at the time, those of a host included.
+const TURN: u8 = class::SHARES + 3;
 
 impl<N, E> Simulation<N, E>
 where
@@ -35,9 +36,9 @@ where
         let launch = self.cohorts[id].launch(collective);
         let Some(Turns(turns)) = &mut self.cohorts[id].turns else { return true };
         let turn = &mut turns[npu.index()];
-        match *turn {
-            Turn::Of(other) => other == collective,
-            Turn::Launching(_) => false,
+        let begins = match *turn {
+            Turn::Of(other) => return other == collective,
+            Turn::Launching(_) => return false,
             Turn::Free if launch == Ps::ZERO => {
                 *turn = Turn::Of(collective);
                 true
@@ -47,6 +48,17 @@ where
                 self.queue.0.push(now + launch, Key::new(TURN, id.0.into()), Event::Turn(npu.0, id));
                 false
             }
+        };
+        self.hold(npu, id, collective, true, now);
+        begins
+    }
+
+    /// Has an NPU's kernels make way for a collective that begins there, or no longer.
+    fn hold(&mut self, npu: NodeId, id: CohortId, collective: CollectiveId, begins: bool, now: Ps) {
+        let held = self.cohorts[id].held(collective);
+        if held != Held::NOTHING {
+            let Self { queue: q, net, ep, ep_out: out, .. } = self;
+            ep.hold(npu, held, begins, &mut Ctx { now, net, q, out });
         }
     }
 
@@ -66,7 +78,9 @@ where
     #[inline]
     pub(super) fn turn_ends(&mut self, npu: NodeId, id: CohortId, now: Ps) {
         if let Some(Turns(turns)) = &mut self.cohorts[id].turns {
-            turns[npu.index()] = Turn::Free;
+            if let Turn::Of(collective) = std::mem::take(&mut turns[npu.index()]) {
+                self.hold(npu, id, collective, false, now);
+            }
             self.offer(npu, id, now);
         }
     }

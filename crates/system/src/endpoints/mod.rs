@@ -15,7 +15,7 @@ pub use ace::{AceSpec, FsmSplitSpec};
 pub use baseline::BaselineSpec;
 pub use buses::BusSpec;
 pub use contention::{Contention, ContentionSpec, LoadSpec};
-pub use ideal::{ForwardingSpec, IdealSpec};
+pub use ideal::{ForwardingSpec, IdealSpec, WholeSpec};
 pub use rooms::Rooms;
 pub use streams::{SharingSpec, StreamsSpec};
 pub use switch_offload::SwitchOffloadSpec;
@@ -97,6 +97,11 @@ pub trait EndpointModel {
     /// A [`Refusal`] of what cannot be shared.
     fn contention(&self, beside: &[LoadSpec]) -> Result<Option<Contention>, Refusal> {
         contention::none(beside)
+    }
+
+    /// Whether it says how long kernels take, though it shares nothing with them.
+    fn times_kernels(&self) -> bool {
+        false
     }
 
     /// What bytes and messages cost it at worst.

@@ -15,6 +15,7 @@ mod families;
 mod folded;
 mod folded_graphs;
 mod folded_roce;
+mod held;
 mod hybrid;
 mod injection;
 mod layers;

@@ -9,7 +9,7 @@ use crate::support::{
 use proptest::prelude::*;
 use syncline_system::spec::{
     AlgorithmSpec, ChunkingSpec, CollectiveKindSpec, CollectiveSpec, EndpointSpec, FoldSpec, GraphNodeSpec, GroupsSpec,
-    LanesSpec, OverrideSpec, PricedSpec, SchedulingSpec, Spec,
+    HeldSpec, LanesSpec, OverrideSpec, PricedSpec, SchedulingSpec, Spec,
 };
 use syncline_system::{RunError, run_spec};
 
@@ -20,7 +20,7 @@ fn named_reduce(bytes: u64) -> GraphNodeSpec {
 }
 
 fn price(bytes: u64, wire_bytes: u64, launch_ps: u64) -> PricedSpec {
-    PricedSpec { collective: CollectiveKindSpec::AllReduce, bytes, wire_bytes, launch_ps }
+    PricedSpec { collective: CollectiveKindSpec::AllReduce, bytes, wire_bytes, launch_ps, held: HeldSpec::default() }
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn payload_that_is_sent_does_not_depend_on_prices() {
                     spec.job = collective_job(kind, 960_000);
                     (spec.network, spec.collectives.padding) = (network.clone(), true);
                     (spec.collectives.algorithm, spec.collectives.chunking) = (AlgorithmSpec::Hierarchical, chunking);
-                    let priced = |wire_bytes| PricedSpec { collective: kind, bytes: 960_000, wire_bytes, launch_ps: 7 };
+                    let priced = |wire_bytes| PricedSpec { collective: kind, ..price(960_000, wire_bytes, 7) };
                     spec.collectives.priced = wire_bytes.map(priced).into_iter().collect();
                     run(&spec).summary
                 };

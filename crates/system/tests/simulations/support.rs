@@ -59,7 +59,7 @@ pub fn streaming(step_latency_ps: u64) -> EndpointSpec {
         step_latency_ps,
         injection_latency_ps: 0,
         forwarding: ForwardingSpec::Packets,
-        transit: TransitSpec::Network,
+        ..IdealSpec::default()
     })
 }
 

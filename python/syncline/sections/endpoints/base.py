@@ -90,6 +90,11 @@ class EndpointSection(ModelSection):
         return False
 
     @property
+    def gives_way(self) -> bool:
+        """Whether kernels have what communication in flight leaves of the NPU."""
+        return False
+
+    @property
     def slice_overhead(self) -> int | None:
         """Picoseconds that a slice which is passed on costs beside its bytes; nothing where that is not stated."""
         return None

@@ -29,9 +29,10 @@ class NcclEndpoint(EndpointSection):
     algorithm: Literal["auto", "ring", "tree", "nvls"] = "auto"
     """The algorithm of NCCL whose time an all-reduce takes, as `NCCL_ALGO` has it; `auto`: the one that NCCL chooses
     for its size. What is simulated are messages of `collective.algorithm`, scaled to it."""
-    comm_sms: Annotated[int, Field(ge=0, le=65_536)] = 0
-    """SMs that compute does not have while it overlaps with communication: the channels of NCCL's kernels. By default
-    none, since how many are busy depends on what runs."""
+    comm_sms: Annotated[int, Field(ge=0, le=65_536)] | None = None
+    """SMs that compute does not have from beginning to end if it overlaps with communication, 0 for none. By default
+    kernels lack what collectives hold while these are in flight: an SM for each channel that NCCL uses, and the
+    memory bandwidth that their copies take."""
 
     COLLECTIVE: ClassVar = {"algorithm": "hierarchical-optimal", "chunks": 1, "lanes": "split"}
     IN_EXPERIMENTS: ClassVar = {**COLLECTIVE, "scheduling": "fifo"}
@@ -49,6 +50,11 @@ class NcclEndpoint(EndpointSection):
         return True
 
     @property
+    def gives_way(self) -> bool:
+        """Kernels give way unless it is stated what they never have."""
+        return self.comm_sms is None
+
+    @property
     def set_aside(self) -> Share | None:
         """The SMs of channels."""
         return Share(self.comm_sms, 0) if self.comm_sms else None
@@ -60,7 +66,14 @@ class NcclEndpoint(EndpointSection):
 
     def specification(self, npu: Npu, transit: Transit) -> dict[str, Any]:
         """The engine's description: an endpoint that takes a cycle, whose collectives are priced apart."""
-        return {"kind": "ideal", "step_latency_ps": cycle_ps(npu.clock), "forwarding": "messages", "transit": transit}
+        found = {"kind": "ideal", "step_latency_ps": cycle_ps(npu.clock), "forwarding": "messages", "transit": transit}
+        if not self.gives_way:
+            return found
+        return found | {"gives_way": {"sms": npu.sms, "memory_bytes_per_s": npu.memory_bandwidth}}
+
+    def meaning_of_nothing(self, name: str) -> str:
+        """No SMs are those of what is in flight."""
+        return "the channels in flight" if name == "comm_sms" else super().meaning_of_nothing(name)
 
     def events(self, of_network: float, messages: int, preview: Preview, packet_bytes: int | None) -> float:
         """Nothing more than those of the network."""

@@ -7,7 +7,7 @@ is to be sent are no sign of anything.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,6 +25,10 @@ GROUPS: Final[Mapping[str, str]] = {
     "alu": "alus",
 }
 """Resources of endpoints that serve work one piece after the other, by what they are part of."""
+
+
+HELD: Final[Mapping[str, str]] = {"held_sms": "SMs", "held_memory": "memory bandwidth"}
+"""What communication holds of NPUs on which it is not served, so that kernels do not have it."""
 
 
 _COLUMN: Final = "link_dim"
@@ -54,6 +58,8 @@ class Usage:
     """By class, the same of its busiest link."""
     resources: Mapping[str, float] = field(default_factory=dict)
     """By resource of the endpoint, the share in which its servers were busy."""
+    held: Mapping[str, float] = field(default_factory=dict)
+    """Of the SMs and the memory bandwidth of an NPU, the share that communication held, the mean."""
     in_flight: float = 0.0
     """Chunks in flight, the mean."""
     most_in_flight: int = 0
@@ -78,6 +84,7 @@ class Usage:
         found = [_row("links", name, share, "share") for name, share in self.links.items()]
         found += [_row("busiest link", name, share, "share") for name, share in self.busiest.items()]
         found += [_row("resource", name, share, "share") for name, share in self.resources.items()]
+        found += [_row("held by communication", name, share, "share") for name, share in self.held.items()]
         found += [_row("state machines", each.phase, each.busy, "share") for each in self.fsms]
         found += [_row("sram partition", name, share, "share") for name, share in self.partitions.items()]
         if self.communication_ps:
@@ -107,6 +114,7 @@ def of(seen: Seen, timeline: Timeline) -> Usage:
         links=mean,
         busiest=busiest,
         resources=_resources(seen, communication),
+        held={HELD[name]: share for name, share in _shares(seen, communication) if name in HELD},
         in_flight=chunks / communication,
         most_in_flight=most,
         backlog=min(1.0, timeline.waiting() / communication),
@@ -132,12 +140,15 @@ def _links(seen: Seen, communication: int) -> tuple[dict[str, float], dict[str, 
     return mean, {name: max(busy for busy, _ in found) / communication for name, found in loads.items()}
 
 
+def _shares(seen: Seen, communication: int) -> Iterator[tuple[str, float]]:
+    """By resource, the share of the time of communication in which its servers were busy."""
+    for name, servers, busy in seen.columns("resources", "resource", "servers", "busy_ps"):
+        if servers and busy:
+            yield name, busy / (servers * seen.npus * communication)
+
+
 def _resources(seen: Seen, communication: int) -> dict[str, float]:
-    return {
-        name: busy / (servers * seen.npus * communication)
-        for name, servers, busy in seen.columns("resources", "resource", "servers", "busy_ps")
-        if name in GROUPS and servers and busy
-    }
+    return {name: share for name, share in _shares(seen, communication) if name in GROUPS}
 
 
 def _waits(seen: Seen, communication: int) -> dict[str, float]:
