@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+
 class AceEndpoint(TypedDict, total=False):
     """The accelerator collectives engine. Defaults: the ACE paper (section IV-I and Table V)."""
-    kind: Literal['ace']
+
+    kind: Literal["ace"]
     """Which endpoint model."""
     comm_memory_bandwidth: str
     """Main-memory bandwidth set aside for ACE's DMAs."""
@@ -34,7 +36,7 @@ class AceEndpoint(TypedDict, total=False):
     """Reduction units."""
     fsms: int
     """Finite state machines that run chunks."""
-    fsm_split: Literal['even', 'need']
+    fsm_split: Literal["even", "need"]
     """How FSMs are divided among the phases of a collective: `even`ly, or in proportion to what each phase `need`s
     to fill its links, one at least.
     """
@@ -42,7 +44,7 @@ class AceEndpoint(TypedDict, total=False):
     """The largest message; longer blocks are cut into several."""
     port_buffer: str
     """Buffer of each output port."""
-    transit: Literal['endpoint', 'network'] | None
+    transit: Literal["endpoint", "network"] | None
     """Who forwards packets of an all-to-all for distant NPUs where NPUs lie between: the engines, through their
     SRAM, or the routers of the network. If not given, `endpoint` where links lead to NPUs only (products of
     rings and fully connected groups), else `network`.
@@ -51,9 +53,10 @@ class AceEndpoint(TypedDict, total=False):
 
 class AnalyticalNetwork(TypedDict, total=False):
     """Hop latency and serialisation at the sender's port; no contention inside the network."""
-    backend: Literal['analytical']
+
+    backend: Literal["analytical"]
     """Which network model."""
-    posting: Literal['rotated', 'sequential', 'random']
+    posting: Literal["rotated", "sequential", "random"]
     """The order in which a rank of a direct algorithm posts its messages: `rotated` begins with the nearest, so that
     no two ranks turn to the same one at a time; `sequential` goes by number; `random` draws an order for
     every rank.
@@ -64,6 +67,7 @@ class AnalyticalNetwork(TypedDict, total=False):
 
 class AstraWorkload(TypedDict, total=False):
     """Training as an ASTRA-sim 1.0 text workload describes it, with that file's own compute times."""
+
     astra_text: str
     """The file, relative to the experiment file. Of other parallelism than that of data, it names model groups and
     data groups of NPUs, which follow from the topology.
@@ -74,9 +78,10 @@ class AstraWorkload(TypedDict, total=False):
 
 class BaselineEndpoint(TypedDict, total=False):
     """SMs drive collectives through main memory."""
-    kind: Literal['baseline']
+
+    kind: Literal["baseline"]
     """Which endpoint model."""
-    contention: Literal['static', 'dynamic']
+    contention: Literal["static", "dynamic"]
     """`static`: what is set aside for communication, compute never has. `dynamic`: both share SMs and main memory,
     as fairly as their warps compete for them, and only while both run.
     """
@@ -100,7 +105,7 @@ class BaselineEndpoint(TypedDict, total=False):
     """Charge memory writes as well as reads (they are recorded either way)."""
     buses: Buses
     """The buses to the network and to memory; with `loggp` a step's data is stored between them."""
-    transit: Literal['endpoint', 'network'] | None
+    transit: Literal["endpoint", "network"] | None
     """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, through their memory, or the
     routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and
     fully connected groups), else `network`.
@@ -109,7 +114,8 @@ class BaselineEndpoint(TypedDict, total=False):
 
 class Buses(TypedDict, total=False):
     """What a message costs the buses between an NPU, its memory and the network beside its bytes."""
-    kind: Literal['rate', 'loggp']
+
+    kind: Literal["rate", "loggp"]
     """`rate`: a message costs its bytes only. `loggp`: the LogGP model, with the bandwidths of the buses as its G."""
     latency: str | None
     """L: latency from the sending end of a bus to the receiving end."""
@@ -125,6 +131,7 @@ class Buses(TypedDict, total=False):
 
 class Calibration(TypedDict, total=False):
     """A declared fitted constant."""
+
     fitted_on: str
     """The one claim or measurement that the constant was fitted on."""
     variants: Sequence[str]
@@ -135,7 +142,23 @@ class Calibration(TypedDict, total=False):
 
 class Collective(TypedDict, total=False):
     """How collectives are carried out."""
-    algorithm: Literal['ring', 'ring-unidirectional', 'direct', 'halving-doubling', 'double-binary-tree', 'one-hop-trees', 'in-switch', 'hierarchical', 'hierarchical-optimal', 'ace-4-phase', 'six-phase', 'themis', 'packed-trees', 'auto']
+
+    algorithm: Literal[
+        "ring",
+        "ring-unidirectional",
+        "direct",
+        "halving-doubling",
+        "double-binary-tree",
+        "one-hop-trees",
+        "in-switch",
+        "hierarchical",
+        "hierarchical-optimal",
+        "ace-4-phase",
+        "six-phase",
+        "themis",
+        "packed-trees",
+        "auto",
+    ]
     """How ranks work together. `ring`: rings, along one dimension of a product after the other, or through the whole
     group on other fabrics; `ring-unidirectional`: `ring` with `lanes: one`, whatever `lanes` says; `direct`:
     every rank sends to every other at once; `halving-doubling`: partners at distances that halve, then
@@ -151,7 +174,25 @@ class Collective(TypedDict, total=False):
     `packed-trees`: spanning trees that use all links of a machine, as `syncline trees` finds them; `auto`:
     tries these, and takes the fastest.
     """
-    algorithms: Mapping[str, Literal['ring', 'ring-unidirectional', 'direct', 'halving-doubling', 'double-binary-tree', 'one-hop-trees', 'in-switch', 'hierarchical', 'hierarchical-optimal', 'ace-4-phase', 'six-phase', 'themis', 'packed-trees', 'auto']]
+    algorithms: Mapping[
+        str,
+        Literal[
+            "ring",
+            "ring-unidirectional",
+            "direct",
+            "halving-doubling",
+            "double-binary-tree",
+            "one-hop-trees",
+            "in-switch",
+            "hierarchical",
+            "hierarchical-optimal",
+            "ace-4-phase",
+            "six-phase",
+            "themis",
+            "packed-trees",
+            "auto",
+        ],
+    ]
     """Algorithms for single kinds of collectives, such as `{all-to-all: direct}`; `{all-to-all: auto}` takes the
     fastest one for that kind. Where neither this nor `algorithm` or `per_dimension` says how all-to-alls are
     carried out, they are `direct` on machines, networks and topology files whose NPUs are joined by switches
@@ -165,11 +206,14 @@ class Collective(TypedDict, total=False):
     """How often each thread block of a schedule does its steps for a chunk, each time for a part of it, as in
     MSCCL's runtime: one that is done begins its next loop, whatever the others do.
     """
-    per_dimension: Sequence[Literal['ring', 'direct', 'halving-doubling', 'double-binary-tree', 'one-hop-trees', 'in-switch']] | None
+    per_dimension: (
+        Sequence[Literal["ring", "direct", "halving-doubling", "double-binary-tree", "one-hop-trees", "in-switch"]]
+        | None
+    )
     """The algorithm of a composition along each dimension; by default the one that suits the dimension."""
     trees: Trees
     """Which trees `packed-trees` packs."""
-    slices: Literal['auto', 'miad'] | int
+    slices: Literal["auto", "miad"] | int
     """Blocks over which trees and chains pipeline a chunk; `auto`: as many as are fastest according to trials with a
     few of them, and no more than needed. `miad`: of packed trees, as many as are found over iterations that
     come before the run, as Blink finds them: the size of a slice is doubled while that is faster, and then
@@ -177,17 +221,19 @@ class Collective(TypedDict, total=False):
     """
     slice: str | None
     """The most bytes of a slice of packed trees, instead of `slices`: every chunk has as many as it needs."""
-    padding: Literal['equal', 'none']
+    padding: Literal["equal", "none"]
     """`equal` pads every chunk so that all its blocks are equally long, as libraries do; `none` sends no extra
     bytes.
     """
-    scheduling: Literal['fifo', 'lifo']
+    scheduling: Literal["fifo", "lifo"]
     """From which issued collective the next chunk is taken: the earliest (`fifo`) or the latest (`lifo`). All ranks
     take chunks in one order, and the first that has room for another chunk chooses it, from what it has
     issued itself. With `lifo`, NPUs that are ahead may so choose what a slower one has not issued, and all
     wait until it has.
     """
-    priority: Sequence[Literal['all-reduce', 'reduce-scatter', 'all-gather', 'all-to-all', 'broadcast', 'reduce', 'gather', 'scatter']]
+    priority: Sequence[
+        Literal["all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"]
+    ]
     """Kinds of collectives that go before all others, the most urgent first; chunks in flight are not pre-empted."""
     chunk: str | None
     """Size of a chunk: a collective has as many chunks as it needs, whose lengths differ by one block at most. Where
@@ -212,13 +258,16 @@ class Collective(TypedDict, total=False):
     limited if it is left out. With 1, chunks go through each phase one after the other, in the order in which
     they began; an ACE has limits of its own instead.
     """
-    lanes: Literal['alternate', 'split', 'one']
+    lanes: Literal["alternate", "split", "one"]
     """How chunks use the directions and parallel links of a ring: in turn, each split over all, or only the first."""
 
 
 class CollectiveWorkload(TypedDict, total=False):
     """A single collective of all NPUs, or of every group at once."""
-    collective: Literal['all-reduce', 'reduce-scatter', 'all-gather', 'all-to-all', 'broadcast', 'reduce', 'gather', 'scatter']
+
+    collective: Literal[
+        "all-reduce", "reduce-scatter", "all-gather", "all-to-all", "broadcast", "reduce", "gather", "scatter"
+    ]
     """Which."""
     size: str
     """The full vector, as nccl-tests counts it: the larger of what a rank, or the root, sends and receives."""
@@ -232,7 +281,8 @@ class CollectiveWorkload(TypedDict, total=False):
 
 class Compute(TypedDict, total=False):
     """How the time of kernels is found (docs/compute.md)."""
-    kind: Literal['gpu', 'roofline', 'systolic', 'tiles', 'table']
+
+    kind: Literal["gpu", "roofline", "systolic", "tiles", "table"]
     """`gpu`: kernels of the GPU's libraries, by what they do, their shape and their size, at the clock that its
     limit of power leaves; it is the default of GPUs of which constants are known. `roofline`: peak rate or
     memory bandwidth, whichever is slower; `systolic`: arrays of processing elements in place of the SMs,
@@ -243,7 +293,7 @@ class Compute(TypedDict, total=False):
     """Rows of the array."""
     columns: int
     """Columns of the array."""
-    dataflow: Literal['output-stationary', 'weight-stationary', 'input-stationary']
+    dataflow: Literal["output-stationary", "weight-stationary", "input-stationary"]
     """What stays in the array while the rest streams through."""
     clock: str | None
     """Clock of the array; that of the NPU if not given. SMs set aside for communication slow it in proportion."""
@@ -276,17 +326,18 @@ class Compute(TypedDict, total=False):
 
 class DataTypes(TypedDict, total=False):
     """The data types of weights, compute, gradients and states."""
-    weights: Literal['bf16', 'fp16', 'fp32', 'fp64']
+
+    weights: Literal["bf16", "fp16", "fp32", "fp64"]
     """The type in which weights are stored, and which ZeRO 1 and 2 gather."""
-    compute: Literal['fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8']
+    compute: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"]
     """The type of products and activations. Where `weights` have another one, they are cast: whole, before every use
     (autocast), or with ZeRO 3 each NPU its part, before it is gathered (mixed precision of FSDP).
     """
-    gradients: Literal['bf16', 'fp16', 'fp32', 'fp64']
+    gradients: Literal["bf16", "fp16", "fp32", "fp64"]
     """The type in which gradients are added up and exchanged. Once they are, they are kept in this type, or in that
     of the weights if it is wider: FSDP casts the part that it has reduced to the type of its weights.
     """
-    states: Literal['bf16', 'fp16', 'fp32', 'fp64']
+    states: Literal["bf16", "fp16", "fp32", "fp64"]
     """The type of the optimiser's moments, and of the copy of the weights that is updated. There is such a copy if
     this type is wider than that of the weights, and none otherwise.
     """
@@ -297,6 +348,7 @@ class Dcqcn(TypedDict, total=False):
     section 5.2 and Figure 14. The paper gives no `hyper` and no `least`: ten times `additive`, as in
     802.1Qau, and one of it.
     """
+
     gain: str
     """g: the weight of a notification in the estimate of congestion."""
     notification: str
@@ -319,6 +371,7 @@ class Dcqcn(TypedDict, total=False):
 
 class DividedWorkload(TypedDict, total=False):
     """Training of a model with a given batch, which is divided as `parallel` says among all NPUs that take part."""
+
     model: str
     """The model: the name of one that comes with the package, or the path of a model file (docs/models.md), relative
     to the experiment file.
@@ -331,12 +384,12 @@ class DividedWorkload(TypedDict, total=False):
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
     element: str
     """Bytes of an element of weights and activations; those of `precision` if that is given and this is not."""
-    precision: Literal['fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8'] | DataTypes | None
+    precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"] | DataTypes | None
     """The data type of kernels, as for other models; or a mapping that says of weights, compute, gradients and
     states in which data types they are. Of a name alone, weights and gradients have the width of an element,
     and the optimiser keeps a copy of the weights and moments of four bytes each.
     """
-    layout: Literal['nhwc', 'nchw']
+    layout: Literal["nhwc", "nchw"]
     """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
     tensor cores work at once) or outermost (PyTorch's default).
     """
@@ -344,24 +397,25 @@ class DividedWorkload(TypedDict, total=False):
 
 class EthernetNetwork(TypedDict, total=False):
     """Switches with output queues of limited size, and TCP or RoCE between the NPUs."""
-    backend: Literal['ethernet']
+
+    backend: Literal["ethernet"]
     """Which network model."""
-    posting: Literal['rotated', 'sequential', 'random']
+    posting: Literal["rotated", "sequential", "random"]
     """The order in which a rank of a direct algorithm posts its messages: `rotated` begins with the nearest, so that
     no two ranks turn to the same one at a time; `sequential` goes by number; `random` draws an order for
     every rank.
     """
     jitter: str
     """Every NPU begins at a random time below this."""
-    transport: Literal['tcp', 'roce']
+    transport: Literal["tcp", "roce"]
     """What sends again what is lost."""
-    profile: Literal['rfc', 'ns3-3.37']
+    profile: Literal["rfc", "ns3-3.37"]
     """`rfc` follows the RFCs; `ns3-3.37` does what that version of ns-3 does, to be held against it."""
-    congestion_control: Literal['newreno', 'cubic', 'dctcp', 'dcqcn', 'none'] | None
+    congestion_control: Literal["newreno", "cubic", "dctcp", "dcqcn", "none"] | None
     """How the congestion window of TCP develops: RFC 5681 (by default), RFC 9438 or RFC 8257; or what sets the rate
     of RoCE: `dcqcn` (by default) or nothing but the link.
     """
-    retransmission: Literal['go-back-n', 'selective-repeat']
+    retransmission: Literal["go-back-n", "selective-repeat"]
     """What RoCE sends again: everything from the lost frame on, or lost frames alone."""
     dcqcn: Dcqcn
     """The parameters of DCQCN."""
@@ -375,13 +429,13 @@ class EthernetNetwork(TypedDict, total=False):
     """What may wait at an output of a switch, without the frame that is leaving; with `pfc`, what may wait of what
     has come by an input.
     """
-    buffer_sharing: Literal['port', 'dynamic']
+    buffer_sharing: Literal["port", "dynamic"]
     """Whether each port of a switch has its part of the buffer, or queues may hold a multiple of what is free of all
     of it.
     """
     buffer_alpha: float
     """That multiple."""
-    flow_control: Literal['pfc', 'none'] | None
+    flow_control: Literal["pfc", "none"] | None
     """Whether a switch tells senders to pause when a buffer is full (priority flow control), instead of dropping
     frames. By default with RoCE.
     """
@@ -389,7 +443,7 @@ class EthernetNetwork(TypedDict, total=False):
     """What each input of a switch keeps of its buffer for frames that come although it has asked for a pause; `auto`
     is as much as may come.
     """
-    nic_queues: Literal['fifo', 'flow'] | None
+    nic_queues: Literal["fifo", "flow"] | None
     """Whether connections put frames into one queue at the port of a host, or the port asks them in turn. By default
     `fifo` with TCP; RoCE has `flow`.
     """
@@ -416,13 +470,13 @@ class EthernetNetwork(TypedDict, total=False):
     """
     delayed_ack_timeout: str
     """How long an acknowledgement waits at most."""
-    sack: Literal['on', 'off']
+    sack: Literal["on", "off"]
     """Whether acknowledgements say what has arrived out of order."""
-    recovery: Literal['prr', 'classic']
+    recovery: Literal["prr", "classic"]
     """How the window develops during fast recovery: proportional rate reduction, or half of what was in flight."""
-    connections: Literal['pair', 'channel']
+    connections: Literal["pair", "channel"]
     """Whether two NPUs have one connection each way, or one for each channel of the collective, such as a tree."""
-    balancing: Literal['flow', 'packet']
+    balancing: Literal["flow", "packet"]
     """Which of several equally good ways frames take: one for each connection, by a hash with the seed, or one for
     each frame.
     """
@@ -434,7 +488,7 @@ class EthernetNetwork(TypedDict, total=False):
     """Instead of marking all frames above the threshold, mark some between it and this size, and all above."""
     ecn_probability: str | None
     """The share that is marked just below that size."""
-    inside: Literal['packets', 'flow']
+    inside: Literal["packets", "flow"]
     """How bytes cross links within machines: in packets of `segment`, or as a fluid. Messages that take NVLink only
     are flows then, and nothing has an event of its own that NICs read and write over PCIe.
     """
@@ -452,6 +506,7 @@ class EthernetNetwork(TypedDict, total=False):
 
 class Fault(TypedDict, total=False):
     """A link, or all links of a node, that become slower, lose frames, or go down."""
+
     link: Sequence[str] | None
     """The two ends of the link; it is affected in both directions."""
     node: str | None
@@ -468,9 +523,10 @@ class Fault(TypedDict, total=False):
 
 class FlowNetwork(TypedDict, total=False):
     """Concurrent messages share links max-min fairly; rates change as flows come and go."""
-    backend: Literal['flow']
+
+    backend: Literal["flow"]
     """Which network model."""
-    posting: Literal['rotated', 'sequential', 'random']
+    posting: Literal["rotated", "sequential", "random"]
     """The order in which a rank of a direct algorithm posts its messages: `rotated` begins with the nearest, so that
     no two ranks turn to the same one at a time; `sequential` goes by number; `random` draws an order for
     every rank.
@@ -481,6 +537,7 @@ class FlowNetwork(TypedDict, total=False):
 
 class GraphWorkload(TypedDict, total=False):
     """Graphs of compute and communication, for classes of NPUs, with families of communicators."""
+
     graph: str
     """The file, relative to the experiment file: JSON, of which `syncline schema graph` prints the schema, or a
     connection matrix of htsim.
@@ -491,7 +548,8 @@ class GraphWorkload(TypedDict, total=False):
 
 class IdealEndpoint(TypedDict, total=False):
     """Every message is processed in a fixed time."""
-    kind: Literal['ideal']
+
+    kind: Literal["ideal"]
     """Which endpoint model."""
     step_latency: str | None
     """Time from the arrival of a message to the next step; by default one cycle of the NPU's clock. A thread of an
@@ -502,11 +560,11 @@ class IdealEndpoint(TypedDict, total=False):
     take it (HOTI 2020): a pure delay of every message, however many are delayed at a time. Only with
     forwarding of messages.
     """
-    forwarding: Literal['messages', 'packets']
+    forwarding: Literal["messages", "packets"]
     """What is passed on when it has arrived: whole messages, or packets, as an ACE does, where the network has some.
     With `packets` nothing is faster, but whatever passes an NPU is simulated packet by packet.
     """
-    transit: Literal['endpoint', 'network'] | None
+    transit: Literal["endpoint", "network"] | None
     """Who forwards messages for distant NPUs where NPUs lie between: the endpoints, message by message, or the
     routers of the network. If not given, `endpoint` where links lead to NPUs only (products of rings and
     fully connected groups), else `network`.
@@ -515,12 +573,14 @@ class IdealEndpoint(TypedDict, total=False):
 
 class JobsWorkload(TypedDict, total=False):
     """Several jobs on disjoint NPUs that share the fabric."""
+
     jobs: Sequence[PlacedJob]
     """The jobs. Each is also run alone, which tells how much the others slow it down."""
 
 
 class Load(TypedDict, total=False):
     """Kernels that run beside a collective, on every NPU, for as long as it takes."""
+
     name: str
     """The name of the kernel."""
     warps: float
@@ -533,6 +593,7 @@ class Load(TypedDict, total=False):
 
 class ModelWorkload(TypedDict, total=False):
     """Training of a model."""
+
     model: str
     """The model: the name of one that comes with the package, or the path of a model file (docs/models.md), relative
     to the experiment file.
@@ -545,19 +606,19 @@ class ModelWorkload(TypedDict, total=False):
     """Bytes of an activation, weight or gradient element; those of `precision` if that is given and this is not.
     Collectives are never cut finer.
     """
-    precision: Literal['fp64', 'fp32', 'tf32', 'fp16', 'bf16', 'fp8'] | None
+    precision: Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8"] | None
     """The data type of kernels, which determines the peak rate of a GPU. By default it follows from the bytes of an
     element: 1 `fp8`, 2 `fp16`, 4 `fp32` (`tf32` has to be chosen explicitly), 8 `fp64`, or the next wider
     type that the GPU has. `fp8` is the type of products of linear layers only, of their factors and their
     peak rate: attention, other kernels, weights, gradients, activations and messages are as with `bf16`.
     """
-    kernels: Literal['all', 'weighted']
+    kernels: Literal["all", "weighted"]
     """Which kernels take time: all of them, or only those of operators with weights (convolutions, fully connected
     and recurrent layers, attention, embeddings), as in simulators whose compute model has no others.
     """
     sequence: int | None
     """Tokens of a sample, for models of sequences; as many as the model's file says, if not given."""
-    layout: Literal['nhwc', 'nchw']
+    layout: Literal["nhwc", "nchw"]
     """How images lie in memory, for the kernels of a GPU: channels innermost (`channels_last` in PyTorch, with which
     tensor cores work at once) or outermost (PyTorch's default).
     """
@@ -568,13 +629,14 @@ class NcclEndpoint(TypedDict, total=False):
     and the share of its links that it reaches. They go one after the other in a communicator; several
     communicators share links.
     """
-    kind: Literal['nccl']
+
+    kind: Literal["nccl"]
     """Which endpoint model."""
     software: str | None
     """The constants: a class of machines that comes with the package, or a file of `syncline calibrate`, beside the
     experiment file; by default the class of the machine.
     """
-    algorithm: Literal['auto', 'ring', 'tree', 'nvls']
+    algorithm: Literal["auto", "ring", "tree", "nvls"]
     """The algorithm of NCCL whose time an all-reduce takes, as `NCCL_ALGO` has it; `auto`: the one that NCCL chooses
     for its size. What is simulated are messages of `collective.algorithm`, scaled to it.
     """
@@ -589,7 +651,25 @@ class Npu(TypedDict, total=False):
     """The NPU as hardware. Defaults: those of the machine's GPU, or of the GPU that is named; of a topology that is
     no machine the GPU-like NPU of the ACE paper (Table V).
     """
-    gpu: Literal['p100', 'v100-16gb', 'v100-32gb', 'a100-40gb', 'a100-80gb', 'a100-pcie-40gb', 'a100-pcie-80gb', 'h100-pcie', 'h100-nvl', 'h100', 'h200', 'b200', 'gb200'] | None
+
+    gpu: (
+        Literal[
+            "p100",
+            "v100-16gb",
+            "v100-32gb",
+            "a100-40gb",
+            "a100-80gb",
+            "a100-pcie-40gb",
+            "a100-pcie-80gb",
+            "h100-pcie",
+            "h100-nvl",
+            "h100",
+            "h200",
+            "b200",
+            "gb200",
+        ]
+        | None
+    )
     """The GPU whose published figures are the defaults of the other fields; that of the machine, if not given. A
     training on a topology file of GPUs needs it where the file does not say which GPUs these are.
     """
@@ -625,9 +705,10 @@ class Npu(TypedDict, total=False):
 
 class Optimiser(TypedDict, total=False):
     """The optimiser. The data types of gradients, states and weights are those of `workload.precision`."""
-    kind: Literal['adam', 'sgd']
+
+    kind: Literal["adam", "sgd"]
     """`adam` keeps two moments, `sgd` one (momentum)."""
-    implementation: Literal['fused', 'foreach'] | None
+    implementation: Literal["fused", "foreach"] | None
     """Its kernels, as PyTorch has them: one for all that is done to a parameter, or one for each operation on a list
     of tensors, with temporary tensors in between. If not given, what `training.kernels` take by default:
     `foreach` in PyTorch, `fused` in Megatron-LM, and wherever kernels are those of no framework.
@@ -636,6 +717,7 @@ class Optimiser(TypedDict, total=False):
 
 class Output(TypedDict, total=False):
     """What is recorded."""
+
     window: str | None
     """Length of the windows for which utilisation is recorded, doubled in long runs. If it is not given, a run has
     200 to 400 windows, and a long one windows of 0.8 us.
@@ -648,6 +730,7 @@ class Output(TypedDict, total=False):
 
 class Overlap(TypedDict, total=False):
     """What is communicated beside compute; `training.overlap` says so of gradients and of weights."""
+
     tensor: bool
     """Exchange of an input's gradient at the entrance of a tensor-parallel region beside the gradient of that
     operator's weights, as Megatron-LM does. All else that tensor parallelism exchanges is waited for.
@@ -658,9 +741,10 @@ class Overlap(TypedDict, total=False):
 
 class PacketNetwork(TypedDict, total=False):
     """Packets, input-buffered routers, credits and dimension-order routing."""
-    backend: Literal['packet']
+
+    backend: Literal["packet"]
     """Which network model."""
-    posting: Literal['rotated', 'sequential', 'random']
+    posting: Literal["rotated", "sequential", "random"]
     """The order in which a rank of a direct algorithm posts its messages: `rotated` begins with the nearest, so that
     no two ranks turn to the same one at a time; `sequential` goes by number; `random` draws an order for
     every rank.
@@ -674,14 +758,15 @@ class PacketNetwork(TypedDict, total=False):
     each packet that fits, and a short packet takes one like a full one: messages of a few bytes fill it as
     fast.
     """
-    deadlock_rule: Literal['bubble', 'dateline', 'none']
+    deadlock_rule: Literal["bubble", "dateline", "none"]
     """How rings are kept free of deadlock; `none` shows what happens without a rule."""
-    mode: Literal['trains', 'reference']
+    mode: Literal["trains", "reference"]
     """`trains` moves packets of one message together where that is exact; `reference` moves every packet by itself."""
 
 
 class Parallel(TypedDict, total=False):
     """How a model with `workload.global_batch` is divided. Ways multiply to the NPUs of the topology."""
+
     tensor: int
     """Tensor parallelism: NPUs among which operators are divided (Shoeybi et al., "Megatron-LM", 2019)."""
     sequence: bool
@@ -690,7 +775,7 @@ class Parallel(TypedDict, total=False):
     """
     context: int
     """Context parallelism: NPUs among which the tokens of a sample are divided."""
-    context_exchange: Literal['ring', 'all-gather']
+    context_exchange: Literal["ring", "all-gather"]
     """How attention sees the keys and values of other NPUs: blocks go around a ring while attention to the one at
     hand is computed (Liu et al., "Ring Attention", 2023), or all are gathered first.
     """
@@ -706,7 +791,7 @@ class Parallel(TypedDict, total=False):
     """
     virtual: int
     """Chunks of layers of a stage in an interleaved schedule (Narayanan et al., SC 2021, section 2.2)."""
-    schedule: Literal['gpipe', '1f1b', 'interleaved', 'pipedream']
+    schedule: Literal["gpipe", "1f1b", "interleaved", "pipedream"]
     """In which order a stage computes. `gpipe`: all forward passes, then all backward ones (Huang et al., 2019).
     `1f1b`: alternately, with a flush at the end of an iteration (PipeDream-flush). `interleaved`: the same
     with several chunks of layers in each stage. `pipedream`: alternately and without a flush, with an update
@@ -729,11 +814,11 @@ class Parallel(TypedDict, total=False):
     """Layers ahead of the one computed whose weights are gathered, with ZeRO 3."""
     micro_batch: int
     """Samples of a micro-batch, of which a copy of the model computes one after the other."""
-    recompute: Literal['none', 'selective', 'full', 'operators']
+    recompute: Literal["none", "selective", "full", "operators"]
     """What is computed again in the backward pass instead of being kept: the core of attention (`selective`), whole
     layers (`full`), or what `recompute_operators` lists.
     """
-    recompute_operators: Literal['torchtitan'] | Sequence[str]
+    recompute_operators: Literal["torchtitan"] | Sequence[str]
     """What is computed again with `recompute: operators`. `torchtitan`: all of a block but attention, every second
     matrix product, reduce-scatters and all-to-alls. Or a list, each entry a module of Megatron-LM
     (`core_attn`, `moe_act`, `layernorm`, `mla_up_proj`, `mlp`, `moe`, `shared_experts`), a kind of operators
@@ -743,7 +828,7 @@ class Parallel(TypedDict, total=False):
     """Whether tensor-parallel NPUs send a part each of an activation between stages that all of them hold, which
     receivers gather again (Narayanan et al., SC 2021, section 4.1). Sequence parallelism sends parts anyway.
     """
-    order: Sequence[Literal['tensor', 'context', 'data', 'pipeline']]
+    order: Sequence[Literal["tensor", "context", "data", "pipeline"]]
     """Which axis is innermost: along the first one NPUs are neighbours by number, so within a server. Experts are
     inside `data`.
     """
@@ -751,12 +836,12 @@ class Parallel(TypedDict, total=False):
     """The dimensions of a product topology that an axis takes, in place of `order` and of sizes: `{tensor: [0],
     data: [1, 2]}`. Those of `expert` are beside those of `data`.
     """
-    parameter_server: Literal['none', 'central', 'sharded']
+    parameter_server: Literal["none", "central", "sharded"]
     """Who updates weights: all copies, after collectives; the first NPU of a data-parallel group, to which the
     others send gradients and from which they get weights (`central`); or each NPU of the group its part
     (`sharded`).
     """
-    updates: Literal['synchronous', 'asynchronous']
+    updates: Literal["synchronous", "asynchronous"]
     """Whether a parameter server waits for the gradients of all, or answers each as it comes."""
     optimiser: Optimiser
     """The optimiser."""
@@ -768,6 +853,7 @@ class Parallel(TypedDict, total=False):
 
 class PlacedJob(TypedDict, total=False):
     """A job among several: the training of a model on some of the NPUs."""
+
     name: str
     """Its name."""
     npus: str
@@ -784,6 +870,7 @@ class PlacedJob(TypedDict, total=False):
 
 class SlowLink(TypedDict, total=False):
     """A link of a product topology, in one direction, that differs from the others of its dimension."""
+
     npu: int
     """The NPU that sends through it."""
     dim: int
@@ -800,6 +887,7 @@ class SlowLink(TypedDict, total=False):
 
 class Straggler(TypedDict, total=False):
     """An NPU that computes more slowly than the others."""
+
     npu: int
     """Which."""
     factor: float
@@ -810,7 +898,8 @@ class StreamsEndpoint(TypedDict, total=False):
     """Copies and kernels in the streams of GPUs, one after the other (Blink, MLSys 2020). A thread of a plan is a
     stream; a chunk that it copies holds it until the last byte has left.
     """
-    kind: Literal['streams']
+
+    kind: Literal["streams"]
     """Which endpoint model."""
     copy_overhead: str
     """Issue and synchronisation of a chunk that is sent, before its data starts on the link: three commands."""
@@ -826,7 +915,7 @@ class StreamsEndpoint(TypedDict, total=False):
     """Switching peer access from NVLinks to PCIe and back, for each GPU of the communicator: what GPUs with NVLinks
     send by a way over PCIe begins that much later in each collective.
     """
-    sharing: Literal['fair', 'delayed']
+    sharing: Literal["fair", "delayed"]
     """How streams share a link: chunk by chunk (`fair`), or so that a chunk which finds another stream of its NPU at
     a copy over the same link is delayed by a random time (`delayed`).
     """
@@ -838,7 +927,8 @@ class SwitchOffloadEndpoint(TypedDict, total=False):
     """Switches reduce and copy, and DMAs move the data (ACE paper, section IV-B, Table II). Values that no vendor
     states are assumptions.
     """
-    kind: Literal['switch-offload']
+
+    kind: Literal["switch-offload"]
     """Which endpoint model."""
     comm_memory_bandwidth: str
     """Main-memory bandwidth set aside for the DMAs; `auto` is half of the NPU's, as for a baseline."""
@@ -860,6 +950,7 @@ class Tiling(TypedDict, total=False):
     """How matrix products are cut into tiles, and how fast these are. The defaults were fitted to a few products in
     BF16 on an NVIDIA H200 (docs/compute.md).
     """
+
     sizes: Sequence[Sequence[int]]
     """Rows and columns of tiles, either way up; each product has the size that is best for it."""
     splits: Sequence[int]
@@ -881,17 +972,17 @@ class Tiling(TypedDict, total=False):
 
 
 Traffic = TypedDict(
-    'Traffic',
+    "Traffic",
     {
-        'from': 'str | Sequence[str]',
-        'to': 'str | Sequence[str]',
-        'size': 'str | None',
-        'start': 'str',
-        'repeat': 'int',
-        'every': 'str | None',
-        'load': 'str | None',
-        'sizes': 'str | None',
-        'matrix': 'str | None',
+        "from": "str | Sequence[str]",
+        "to": "str | Sequence[str]",
+        "size": "str | None",
+        "start": "str",
+        "repeat": "int",
+        "every": "str | None",
+        "load": "str | None",
+        "sizes": "str | None",
+        "matrix": "str | None",
     },
     total=False,
 )
@@ -908,7 +999,8 @@ are given. It has no triggers.
 
 class Training(TypedDict, total=False):
     """The training loop."""
-    strategy: Literal['data-parallel', 'hybrid'] | None
+
+    strategy: Literal["data-parallel", "hybrid"] | None
     """How the model is distributed: a copy on every NPU, or copies of the MLPs with the embedding tables
     distributed; by default what the model needs, which is `hybrid` for DLRM.
     """
@@ -931,7 +1023,7 @@ class Training(TypedDict, total=False):
     reduced (PyTorch); `false` lets each layer's next forward pass wait for its own gradients only, and the
     layer's weights are updated then.
     """
-    tail: Literal['stop', 'drain'] | None
+    tail: Literal["stop", "drain"] | None
     """What happens to what is in flight when back-propagation ends for the last time: `stop` ends the run, `drain`
     waits for it, and weights are updated by it; by default a run stops, but graphs of files and models with
     `workload.global_batch` are run to their last node, and text workloads with `MICRO`, which have no passes,
@@ -941,18 +1033,18 @@ class Training(TypedDict, total=False):
     """Whether weight updates cost compute time, and states of an optimiser memory: those of stochastic gradient
     descent with momentum, or of the optimiser in `parallel` for a model with `workload.global_batch`.
     """
-    kernels: Literal['eager', 'compile', 'megatron']
+    kernels: Literal["eager", "compile", "megatron"]
     """Whose kernels an NPU runs, with the compute model of a GPU: those of PyTorch as it is, of `torch.compile`, or
     of Megatron-LM. It decides what is fused, and in which types losses are computed.
     """
-    launch: Literal['host', 'graph']
+    launch: Literal["host", "graph"]
     """Who launches kernels: the host, one by one (`npu.host_kernel_time`), or a CUDA graph."""
-    attention: Literal['flash2', 'flash3', 'cudnn', 'unfused'] | None
+    attention: Literal["flash2", "flash3", "cudnn", "unfused"] | None
     """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go
     through memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU,
     for models whose attention is fused.
     """
-    loss: Literal['eager', 'fused']
+    loss: Literal["eager", "fused"]
     """How cross-entropy is computed: by a softmax and the loss of its result, with logits that are cast to FP32 if
     anything of the training is in FP32 (`eager`), or by one kernel that takes logits as they are and keeps
     nothing else (`fused`, as of FlashAttention). Logits are often what a training of language models needs
@@ -976,12 +1068,13 @@ class Training(TypedDict, total=False):
 
 class Trees(TypedDict, total=False):
     """Which trees are packed."""
-    links: Literal['auto', 'nvlink', 'pcie', 'all', 'hybrid']
+
+    links: Literal["auto", "nvlink", "pcie", "all", "hybrid"]
     """The links that trees use: NVLinks with their switches (`nvlink`), PCIe and what joins sockets, all, or NVLinks
     and PCIe at the same time, with trees of their own (`hybrid`); `auto`: NVLinks within a machine that has
     some, all in a cluster, where servers reduce and broadcast on their own and exchange in between.
     """
-    objective: Literal['time', 'trees', 'depth']
+    objective: Literal["time", "trees", "depth"]
     """Of trees with the best rate, those that are predicted to be the fastest for the size, the fewest, or the
     shallowest.
     """
@@ -989,7 +1082,8 @@ class Trees(TypedDict, total=False):
 
 class VariantTopologyDimsDimsBlock(TypedDict, total=False):
     """A dimension of a topology that is written as a mapping."""
-    block: Literal['Ring', 'FullyConnected', 'Switch']
+
+    block: Literal["Ring", "FullyConnected", "Switch"]
     """What connects the NPUs along the dimension."""
     size: int
     """NPUs along the dimension."""
@@ -1005,11 +1099,13 @@ class VariantTopologyDimsDimsBlock(TypedDict, total=False):
 
 class VariantTopologyDims(TypedDict, total=False):
     """The dimensions as a list of mappings with block, size, rate, latency, links and efficiency."""
+
     dims: Sequence[VariantTopologyDimsDimsBlock]
 
 
 class VariantTopologyFile(TypedDict, total=False):
     """A topology in a file: NCCL's XML, what `nvidia-smi topo -m` prints, or nodes and links in YAML or JSON."""
+
     file: str
     """The file, relative to the experiment file."""
     pcie_rate: str | None
@@ -1020,6 +1116,7 @@ class VariantTopologyFile(TypedDict, total=False):
 
 class Variant(TypedDict, total=False):
     """A system to compare: a name, and what differs from the file."""
+
     name: str
     """Name of the experiment; of the variant, once variants are told apart."""
     description: str
@@ -1034,7 +1131,13 @@ class Variant(TypedDict, total=False):
     """Links of a product topology that have a lower rate, or more latency, than their dimension says."""
     npu: Npu
     """The NPU."""
-    network: Literal['packet', 'flow', 'analytical', 'ethernet'] | PacketNetwork | FlowNetwork | AnalyticalNetwork | EthernetNetwork
+    network: (
+        Literal["packet", "flow", "analytical", "ethernet"]
+        | PacketNetwork
+        | FlowNetwork
+        | AnalyticalNetwork
+        | EthernetNetwork
+    )
     """The network model. Where it is not given, a single collective and a training on GPUs of a machine are
     simulated as flows, all else in packets.
     """
@@ -1046,9 +1149,17 @@ class Variant(TypedDict, total=False):
     """The training loop; there is none with a single collective."""
     collective: Collective
     """How collectives are carried out."""
-    endpoint: Literal['ideal', 'streams', 'nccl'] | IdealEndpoint | BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint | StreamsEndpoint | NcclEndpoint
+    endpoint: (
+        Literal["ideal", "streams", "nccl"]
+        | IdealEndpoint
+        | BaselineEndpoint
+        | AceEndpoint
+        | SwitchOffloadEndpoint
+        | StreamsEndpoint
+        | NcclEndpoint
+    )
     """What a message costs at an NPU."""
-    fold: Literal['auto', 'on', 'off']
+    fold: Literal["auto", "on", "off"]
     """Whether NPUs that are alike are simulated once, which changes no result. `auto`: where that is exact; `on`:
     always, and a run for which it is not exact is refused; `off`: never.
     """
@@ -1058,7 +1169,8 @@ class Variant(TypedDict, total=False):
 
 class TopologyDimsDimsBlock(TypedDict, total=False):
     """A dimension of a topology that is written as a mapping."""
-    block: Literal['Ring', 'FullyConnected', 'Switch']
+
+    block: Literal["Ring", "FullyConnected", "Switch"]
     """What connects the NPUs along the dimension."""
     size: int
     """NPUs along the dimension."""
@@ -1074,11 +1186,13 @@ class TopologyDimsDimsBlock(TypedDict, total=False):
 
 class TopologyDims(TypedDict, total=False):
     """The dimensions as a list of mappings with block, size, rate, latency, links and efficiency."""
+
     dims: Sequence[TopologyDimsDimsBlock]
 
 
 class TopologyFile(TypedDict, total=False):
     """A topology in a file: NCCL's XML, what `nvidia-smi topo -m` prints, or nodes and links in YAML or JSON."""
+
     file: str
     """The file, relative to the experiment file."""
     pcie_rate: str | None
@@ -1132,37 +1246,55 @@ class Experiment:
         groups: str | Sequence[Sequence[int | str] | str] | None = None,
         slow_links: Sequence[SlowLink] | None = None,
         npu: Npu | None = None,
-        network: Literal['packet', 'flow', 'analytical', 'ethernet'] | PacketNetwork | FlowNetwork | AnalyticalNetwork | EthernetNetwork | None = None,
-        workload: ModelWorkload | DividedWorkload | AstraWorkload | CollectiveWorkload | GraphWorkload | JobsWorkload | None = None,
+        network: Literal["packet", "flow", "analytical", "ethernet"]
+        | PacketNetwork
+        | FlowNetwork
+        | AnalyticalNetwork
+        | EthernetNetwork
+        | None = None,
+        workload: ModelWorkload
+        | DividedWorkload
+        | AstraWorkload
+        | CollectiveWorkload
+        | GraphWorkload
+        | JobsWorkload
+        | None = None,
         parallel: Parallel | None = None,
         training: Training | None = None,
         collective: Collective | None = None,
-        endpoint: Literal['ideal', 'streams', 'nccl'] | IdealEndpoint | BaselineEndpoint | AceEndpoint | SwitchOffloadEndpoint | StreamsEndpoint | NcclEndpoint | None = None,
+        endpoint: Literal["ideal", "streams", "nccl"]
+        | IdealEndpoint
+        | BaselineEndpoint
+        | AceEndpoint
+        | SwitchOffloadEndpoint
+        | StreamsEndpoint
+        | NcclEndpoint
+        | None = None,
         calibration: Mapping[str, Calibration] | None = None,
-        fold: Literal['auto', 'on', 'off'] | None = None,
+        fold: Literal["auto", "on", "off"] | None = None,
         output: Output | None = None,
         variants: Sequence[Variant] | None = None,
         baseline: str | None = None,
     ) -> None:
         given: dict[str, Any] = {
-            'name': name,
-            'description': description,
-            'topology': topology,
-            'gpus': gpus,
-            'groups': groups,
-            'slow_links': slow_links,
-            'npu': npu,
-            'network': network,
-            'workload': workload,
-            'parallel': parallel,
-            'training': training,
-            'collective': collective,
-            'endpoint': endpoint,
-            'calibration': calibration,
-            'fold': fold,
-            'output': output,
-            'variants': variants,
-            'baseline': baseline,
+            "name": name,
+            "description": description,
+            "topology": topology,
+            "gpus": gpus,
+            "groups": groups,
+            "slow_links": slow_links,
+            "npu": npu,
+            "network": network,
+            "workload": workload,
+            "parallel": parallel,
+            "training": training,
+            "collective": collective,
+            "endpoint": endpoint,
+            "calibration": calibration,
+            "fold": fold,
+            "output": output,
+            "variants": variants,
+            "baseline": baseline,
         }
         self._values: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
 
