@@ -87,7 +87,7 @@ def test_jobs_take_what_each_takes_alone() -> None:
         {"name": name, "npus": npus, "workload": {"model": "resnet50", "batch": 1}}
         for name, npus in (("near", "0-3"), ("far", "4,5,8,9"))
     )
-    more = {"training": {"overlap": False, "iterations": 1, "tail": "drain"}}
+    more = {"npu": {"compute": {"kind": "roofline"}}, "training": {"overlap": False, "iterations": 1, "tail": "drain"}}
     found = [
         syncline.run(experiment("dgx-h100(nodes=2)", jobs=jobs, **more)).document["runs"][0]["jobs"]
         for jobs in ([near, far], [far, near])

@@ -365,5 +365,6 @@ def _workload(
             if workload.file.is_distributed
             else models.chain(model, element, kernels)
         )
-        return {**found, "linear_bytes": workload.linear_element, "framework": framework}
+        more = {"linear_bytes": workload.linear_element, "framework": framework}
+        return found | {name: value for name, value in more.items() if value is not None}
     return {"source": "astra-text", "text": astra_text or ""}

@@ -18,6 +18,8 @@ ENDLESS: Final = 2**62
 """Bytes of a memory that keeps everything."""
 ALIGNMENT: Final = 16
 """Bytes that the memory of a GPU delivers to a thread at once."""
+OF_ALIGNMENT: Final = 2
+"""Bytes of the elements in which the engine takes the alignment of tiles; it knows that others have another one."""
 STEP: Final = 128
 """Bytes of a row of operands that a tile takes in for a step of its sums."""
 
@@ -89,7 +91,7 @@ def _model(npu: Npu, sms: int, peak: int, precision: Precision, attention: Atten
             "reuse": tiles.reuse,
             "sustained_memory": float(tiles.sustained_memory),
             "split_overhead_ps": tiles.split_overhead,
-            "alignment": ALIGNMENT // width,
+            "alignment": ALIGNMENT // OF_ALIGNMENT,
             "misaligned": float(tiles.misaligned),
         }
     if compute.kind == "table" and compute.measured is not None:

@@ -123,6 +123,9 @@ class Predictor:
         bounded = experiment.network.backend != "analytical" and not experiment.slow_links
         self.fastest = (experiment.topology.fastest or None) if bounded else None
         self._compute = specification.compute_model(experiment)
+        if "power" in self._compute["model"]:
+            # The clock follows from all kernels of an iteration; at the full one none takes longer than in a run.
+            self._compute["model"]["power"] = None
 
     def of(self, candidate: Candidate) -> Predicted:
         """The bound and the estimate of a candidate of this experiment."""
