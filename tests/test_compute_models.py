@@ -126,7 +126,7 @@ class TestOnAnH200:
         assert sum(errors) / len(errors) == pytest.approx(0.110, abs=0.001)
         errors = self.errors(spec, layers)
         assert sum(errors) / len(errors) == pytest.approx(0.040, abs=0.001)
-        roofline = self.errors(self.described(), held_out)
+        roofline = self.errors(self.described("npu.compute.kind=roofline"), held_out)
         assert sum(roofline) / len(roofline) == pytest.approx(0.64, abs=0.01)
 
     def test_interpolation_predicts_what_is_held_out(self, tmp_path: Path) -> None:

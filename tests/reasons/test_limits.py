@@ -200,6 +200,7 @@ def test_links_inside_of_machines_are_not_said_to_be_without_effect() -> None:
     """Tensor parallelism within servers keeps NVLinks busy, and only the NICs can be changed."""
     experiment = {
         "topology": "dgx-a100(nodes=2)",
+        "npu": {"compute": {"kind": "roofline"}},
         "workload": {
             "model": "gpt",
             "parameters": {"layers": 2, "hidden": 512, "heads": 8, "vocabulary": 1024},

@@ -74,7 +74,7 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def total(topology: str, workload: str, network: str = "flow", endpoint: str = "nccl") -> int:
-    """Picoseconds of a training, with two iterations, whose host takes no time: it would hide what small ones communicate."""
+    """Picoseconds of a training of two iterations whose host takes no time, which would hide communication."""
     text = f"name: x\ntopology: {topology}\nworkload: {workload}\nnetwork: {network}\nendpoint: {endpoint}\n"
     found: int = engine.run(study(text, "npu.host_kernel_time=0s").variants[0]).summary["total_ps"]
     return found

@@ -26,7 +26,8 @@ COLLECTIVE: Final = (
     "workload: {collective: KIND, size: SIZE, element: 4B}\ncollective: {algorithm: packed-trees, slices: SLICES}\n"
 )
 TRAINING: Final = (
-    'name: t\ntopology: dgx1v\ngpus: "1,4-6"\nnetwork: flow\nendpoint: {kind: streams}\nnpu: {compute: {kind: roofline}}\n'
+    'name: t\ntopology: dgx1v\ngpus: "1,4-6"\nnetwork: flow\nendpoint: {kind: streams}\n'
+    "npu: {compute: {kind: roofline}}\n"
     "workload: {model: alexnet, batch: 32, element: 4B}\ntraining: {tail: drain, iterations: 3}\n"
     "collective: {algorithm: packed-trees, slices: miad}\n"
 )

@@ -297,7 +297,7 @@ def _of_compute(experiment: Experiment) -> Iterator[str]:
     if compute.kind == "table" and table is not None:
         device = f", of {table.device}" if table.device else ""
         yield f"kernels take what {table.file} says{device}; between measured shapes, efficiency is interpolated"
-    if compute.kind != "roofline" and "launch" not in given:
+    if compute.kind not in ("roofline", "gpu") and "launch" not in given:
         yield f"npu.compute.launch = {compute.model_dump(mode='json')['launch']} (default)"
 
 
@@ -319,6 +319,8 @@ def _without_effect(experiment: Experiment, section: str) -> frozenset[str]:
     """Fields of a section that the experiment does not use, or whose defaults are nothing to speak of."""
     names = type(getattr(experiment, section)).model_fields
     found = {name for name in names if effect.broken(experiment, (section, name)) is not None}
+    if section == "npu" and experiment.npu.gpu is None:
+        found |= {"power", "host_kernel_time"}
     if section == "collective" and not _padding_matters(experiment):
         found.add("padding")
     if section == "collective" and max(programs.numbers_of_chunks(experiment), default=1) == 1:
