@@ -145,7 +145,7 @@ def test_collectives_of_different_roots_cost_what_the_dearest_root_does(monkeypa
     monkeypatch.setattr(pricing._Priced, "_grid", [4])
     monkeypatch.setattr(pricing._Priced, "_way", {})
     nothing: Any = None
-    priced = pricing._Priced(nothing, {}, {}, nothing, (0, 1, 2, 3), lambda _: 0)
+    priced = pricing._Priced(nothing, {}, {}, nothing, (0, 1, 2, 3), lambda _: 0, gives_way=False)
     for roots in itertools.permutations(costs):
         (found,) = priced.override([("broadcast", root, 64) for root in roots])["collectives"]["priced"]
         assert (found["wire_bytes"], found["launch_ps"]) == (3000, 50)
