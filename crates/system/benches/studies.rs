@@ -50,7 +50,7 @@ fn all_reduce(sizes: &[u32], bytes: u64, chunks: u32, network: NetworkSpec) -> S
         attributes: vec![],
         network,
         endpoint: EndpointSpec::Ideal(IdealSpec {
-            gives_way: false,
+            gives_way: None,
             step_latency_ps: 10_000,
             injection_latency_ps: 0,
             forwarding: ForwardingSpec::Messages,

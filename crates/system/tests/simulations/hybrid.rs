@@ -19,6 +19,7 @@ fn compute(memory_bytes_per_s: f64) -> ComputeSpec {
 
 fn train(spec: &mut Spec, workload: WorkloadSpec, strategy: StrategySpec) {
     spec.job = JobSpec::Training {
+        host_kernel_ps: 0,
         workload,
         strategy,
         iterations: 2,

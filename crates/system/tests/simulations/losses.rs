@@ -29,6 +29,7 @@ fn training(endpoint: EndpointSpec) -> Spec {
     spec.collectives.chunking = chunks_of(1 << 20);
     spec.network = NetworkSpec::Analytical(AnalyticalSpec {});
     spec.job = JobSpec::Training {
+        host_kernel_ps: 0,
         workload: convolutional(),
         strategy: StrategySpec::DataParallel,
         iterations: 2,

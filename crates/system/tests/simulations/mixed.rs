@@ -81,6 +81,7 @@ fn spec_on(rings: Vec<DimSpec>, chunk: u64, stragglers: &[(u32, f64)]) -> Spec {
     spec.collectives.chunking = chunks_of(chunk);
     spec.collectives.algorithms = vec![(CollectiveKindSpec::AllToAll, AlgorithmSpec::Direct)];
     spec.job = JobSpec::Training {
+        host_kernel_ps: 0,
         workload: WorkloadSpec::AstraText { text: String::new() },
         strategy: StrategySpec::DataParallel,
         iterations: 1,

@@ -17,6 +17,7 @@ pub fn training(overlap: bool, drain: bool, iterations: u32) -> Spec {
     spec.collectives.algorithm = AlgorithmSpec::Ring;
     spec.collectives.chunking = ChunkingSpec::Count { chunks: 1 };
     spec.job = JobSpec::Training {
+        host_kernel_ps: 0,
         workload: WorkloadSpec::AstraText { text: TWO_LAYERS.into() },
         strategy: StrategySpec::DataParallel,
         iterations,
@@ -128,6 +129,7 @@ pub fn resnet(iterations: u32) -> Spec {
     spec.output.trace_npus = vec![0, 5];
     spec.output.trace_limit = 100_000;
     spec.job = JobSpec::Training {
+        host_kernel_ps: 0,
         workload: resnet50(),
         strategy: StrategySpec::DataParallel,
         iterations,
