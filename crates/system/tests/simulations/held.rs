@@ -95,26 +95,26 @@ fn what_is_done_stays_done() {
     assert!(taken.abs_diff(alone + whole / 2) <= 2, "{taken} instead of {}", alone + whole / 2);
 }
 
+/// Along rows and columns, which share no links.
 #[test]
 fn collectives_in_flight_together_hold_what_each_does() {
-    let whole = in_flight();
-    let both = |kernels: u64| {
-        let nodes = vec![
-            named("c", reduce(0, BYTES), &[]),
-            named("d", reduce(1, BYTES), &[]),
-            named("f", compute(kernels, 0), &[]),
-        ];
+    let of = |families: u8, kernels: u64| {
+        let mut nodes: Vec<_> = (0..families).map(|family| named("c", reduce(family, BYTES), &[])).collect();
+        nodes.push(named("f", compute(kernels, 0), &[]));
         let mut spec = of(gives_way(), nodes, HeldSpec { sms: 30, memory_bytes_per_s: 0 });
-        let mut other = spec.families[0].clone();
-        other.name = "others".into();
-        spec.families.push(other);
+        let priced = spec.families[0].collectives.priced.clone();
+        spec.fabric =
+            graph(vec![dim(2, 25, 0), dim(2, 25, 0)], gives_way(), spec.network.clone(), vec![], vec![]).fabric;
+        spec.families = vec![on_grid("rows", &[2, 2], &[0]), on_grid("columns", &[2, 2], &[1])];
+        spec.families.iter_mut().for_each(|family| family.collectives.priced = priced.clone());
         run(&spec)
     };
-    // They begin together and end together, as they share the links alike.
-    let flown = both(0).summary.total_ps;
-    let expected = 4 * whole + flown * 6 / 10;
-    let taken = busy(&both(4 * whole)).0;
-    assert!(taken.abs_diff(expected) <= expected / 1000, "{taken} instead of {expected}");
+    let flown = of(1, 0).summary.total_ps;
+    for (families, left) in [(1, 0.7), (2, 0.4)] {
+        let taken = busy(&of(families, 4 * flown)).0;
+        let expected = 4.0 * flown as f64 + flown as f64 * (1.0 - left);
+        assert!((taken as f64 - expected).abs() <= 2.0, "{taken} instead of {expected}");
+    }
 }
 
 #[test]
