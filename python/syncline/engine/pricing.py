@@ -251,6 +251,35 @@ class _Priced:
         )
 
 
+@dataclass(slots=True)
+class Alone:
+    """What collectives and messages of a run take by themselves, by the software model alone."""
+
+    experiment: Experiment
+    _places: Places | None = None
+    _models: dict[tuple[Place, str], Model] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        known = derived.where(self.experiment.topology, self.experiment.npu.gpu)
+        self._places = None if known is None else Places(self.experiment.topology, known)
+
+    def time(self, groups: Sequence[Sequence[int]], kind: str, size: int) -> float:
+        """Picoseconds of a collective, or a message between neighbours, in the slowest of some communicators."""
+        places = self._places
+        if places is None or size == 0:
+            return 0.0
+        found: dict[Place, tuple[int, ...]] = {}
+        for group in groups:
+            found.setdefault(places.of(tuple(group)), tuple(group))
+        return max(self._model(place, members, kind).time(size) for place, members in found.items()) * PS_PER_S
+
+    def _model(self, place: Place, members: tuple[int, ...], kind: str) -> Model:
+        if (place, kind) not in self._models:
+            assert self._places is not None
+            self._models[place, kind] = _model(self.experiment, self._places, members, kind)
+        return self._models[place, kind]
+
+
 def _model(experiment: Experiment, places: Places, members: tuple[int, ...], kind: str) -> Model:
     """The software model of some GPUs and a kind of collectives."""
     endpoint: Any = experiment.endpoint

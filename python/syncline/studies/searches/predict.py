@@ -15,16 +15,18 @@ all-to-all, S / n of a reduce-scatter. M is a message between stages at that rat
 share links without slowing each other, so communication counts for nothing there.
 
 The estimate has collectives as long as they take by themselves with their algorithm (`alone`), or where that is not
-known at the rates of `rates`; messages; and what gradients and weights take beyond the compute that they are beside.
+known at the rates of `rates`, with the endpoint `nccl` as long as its model of software says (`pricing`); messages; and
+what gradients and weights take beyond the compute that they are beside.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
-from syncline.engine import specification
+from syncline.engine import pricing, specification
 from syncline.engine.runs import PS_PER_S
 from syncline.experiment.load import Variant
 from syncline.models import times
@@ -110,8 +112,11 @@ class Predictor:
     fastest: int | None = field(init=False)
     """Bytes per second that can reach an NPU; None if nothing bounds them."""
     _alone: Alone = field(init=False)
+    _priced: pricing.Alone | None = field(init=False, default=None)
+    """What the software model says, where collectives and messages cost that."""
     _compute: dict[str, Any] = field(init=False)
     _rates_alone: dict[tuple[object, ...], float | None] = field(default_factory=dict)
+    _modelled: dict[tuple[object, ...], float] = field(default_factory=dict)
     _kernels: dict[Kernel, int] = field(default_factory=dict)
     _layers: dict[tuple[object, ...], tuple[Cost, Cost]] = field(default_factory=dict)
     _stages: dict[tuple[object, ...], list[list[_Stage]]] = field(default_factory=dict)
@@ -120,6 +125,8 @@ class Predictor:
         experiment = self.base.experiment
         self.rates = Rates(experiment.topology)
         self._alone = Alone(self.base)
+        if experiment.endpoint.is_priced:
+            self._priced = pricing.Alone(experiment)
         bounded = experiment.network.backend != "analytical" and not experiment.slow_links
         self.fastest = (experiment.topology.fastest or None) if bounded else None
         self._compute = specification.compute_model(experiment)
@@ -151,9 +158,9 @@ class Predictor:
         return best
 
     def _estimate(self, stages: Sequence[_Stage], setting: Setting) -> float:
-        mesh, micros = setting.mesh, setting.micros
-        along = self.rates.along(mesh, ("pipeline",))
-        hop = along.message(setting.activation // self._parts(setting)) if len(stages) > 1 else 0.0
+        micros = setting.micros
+        size = setting.activation // self._parts(setting)
+        hop = self._message(setting, ("pipeline",), size) if len(stages) > 1 else 0.0
         before = best = 0.0
         updates = micros if setting.is_pipedream else 1
         for stage in stages:
@@ -205,8 +212,8 @@ class Predictor:
         """What gradients of weights take that other NPUs have, too: the first and the last stage, or those of tensor
         parallelism, which add them when all others are there.
         """
-        ends = self.rates.along(setting.mesh, ("pipeline",))
-        tied = ends.message(stage.weights.tied * setting.gradient) if stage.weights.tied else 0.0
+        of_tied = stage.weights.tied * setting.gradient
+        tied = self._message(setting, ("pipeline",), of_tied) if of_tied else 0.0
         whole = stage.weights.whole * setting.gradient
         return tied + (self._collective(setting, "tensor", "all-reduce", whole) if whole else 0.0)
 
@@ -270,7 +277,7 @@ class Predictor:
                     beside = max(0.0, beside - taken)
                 case Ring():
                     taken = self._time(step.kernels)
-                    on = self.rates.along(setting.mesh, ("context",)).message(step.passing + step.returning)
+                    on = self._message(setting, ("context",), step.passing + step.returning)
                     found += Cost(taken * step.blocks, 0, (step.blocks - 1) * max(0.0, on - taken))
                 case Communicate():
                     family = self.rates.along(setting.mesh, build.FAMILIES[step.family])
@@ -294,6 +301,8 @@ class Predictor:
         by_rate = self.rates.along(setting.mesh, axes)
         if by_rate.ranks == 1:
             return 0.0
+        if self._priced is not None:
+            return self._of_model(setting, axes, kind, size)
         key = (setting.mesh, family, kind, setting.parallel.parameter_server)
         if key not in self._rates_alone:
             usual = self.base.experiment.collective
@@ -302,6 +311,23 @@ class Predictor:
             self._rates_alone[key] = self._alone.rate(setting.mesh, axes, kind, collective)
         rate = self._rates_alone[key]
         return by_rate.collective(kind, size) if rate is None else size / rate
+
+    def _message(self, setting: Setting, axes: tuple[str, ...], size: int) -> float:
+        """Picoseconds of a message between neighbours."""
+        by_rate = self.rates.along(setting.mesh, axes)
+        if self._priced is None or by_rate.ranks == 1:
+            return by_rate.message(size)
+        return self._of_model(setting, axes, "sendrecv", size)
+
+    def _of_model(self, setting: Setting, axes: tuple[str, ...], kind: str, size: int) -> float:
+        """Picoseconds by the software model."""
+        assert self._priced is not None
+        key = (setting.mesh, axes, kind, size)
+        if key not in self._modelled:
+            groups = setting.mesh.groups(*axes)
+            pairs = [pair for group in groups for pair in pairwise(group)] if kind == "sendrecv" else groups
+            self._modelled[key] = self._priced.time(pairs, kind, size)
+        return self._modelled[key]
 
     def _time(self, kernels: Kernels) -> float:
         missing = list(dict.fromkeys(kernel for kernel in kernels if kernel not in self._kernels))
