@@ -69,6 +69,17 @@ def test_a_run_can_be_repeated_from_its_resolved_experiment(
     assert hashes[0] == hashes[1]
 
 
+@pytest.mark.parametrize("topology", ["dgx1p", "dgx1v", "dgx-a100", "dgx-h100"])
+def test_a_collective_on_a_named_gpu_can_be_repeated(syncline_command: Command, topology: str, tmp_path: Path) -> None:
+    """What the GPU brings is written in full, and is nobody's setting when it is read again."""
+    (tmp_path / "e.yaml").write_text(
+        f"name: e\ntopology: {topology}\nworkload: {{collective: all-reduce, size: 1MB}}\n"
+    )
+    assert syncline_command("run", str(tmp_path / "e.yaml"), "--out", str(tmp_path / "run")).status == 0
+    ended = syncline_command("check", str(tmp_path / "run/experiment.resolved.yaml"))
+    assert ended.status == 0, ended.err
+
+
 def test_workload_files_are_kept_with_the_run(syncline_command: Command, tmp_path: Path) -> None:
     (tmp_path / "w.txt").write_text("DATA\n1\na -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 8 1\n")
     (tmp_path / "e.yaml").write_text(SMALL.replace("{model: resnet50, batch: 32}", "{astra_text: w.txt}"))

@@ -23,6 +23,7 @@ from syncline.base.document import Mapping, Node, Origin
 from syncline.base.errors import Problem, one_of
 from syncline.experiment import programs
 from syncline.fabric.topologies import Wired
+from syncline.kernels import calibrated
 from syncline.models.model import has_kind
 from syncline.sections.endpoints import ENDPOINTS
 from syncline.sections.experiment import Experiment
@@ -491,7 +492,11 @@ def idle(experiment: Experiment) -> list[Idle]:
 
 def _worked_out(experiment: Experiment, path: tuple[str, ...]) -> Any:
     """What a field without a value comes to, where that depends on the experiment."""
-    return _without(experiment, path).transit if path == ("endpoint", "transit") else None
+    if path == ("endpoint", "transit"):
+        return _without(experiment, path).transit
+    if path == ("npu", "compute", "kind") and calibrated.is_known(experiment.npu.gpu):
+        return "gpu"
+    return None
 
 
 def broken(experiment: Experiment, path: tuple[str, ...]) -> Rule | None:

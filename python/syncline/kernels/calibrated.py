@@ -51,8 +51,8 @@ STANDS_FOR: Final[Mapping[Attention, Attention]] = {"flash3": "cudnn"}
 al., "FlashAttention-3", 2024, Figs. 5 and 6)."""
 
 
-def is_known(gpu: str) -> bool:
-    """Whether there are constants for a GPU."""
+def is_known(gpu: str | None) -> bool:
+    """Whether there are constants for a GPU; there are none for none."""
     return gpu in CALIBRATED or gpu in SCALED
 
 
