@@ -294,7 +294,7 @@ MORE: Final = (
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
     "npu: {compute: {kind: table, table: kernels.csv}}\n",
     "name: a\ntopology: dgx-h100\nworkload: {model: resnet18, batch: 4, element: 2B}\nnetwork: analytical\n"
-    "collective: {chunk: 4MiB}\n",
+    "endpoint: {kind: ideal}\ncollective: {chunk: 4MiB}\n",
     "name: a\ntopology: Ring(4, rate=10GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
     "training: {bucket: 5MB}\n",
     "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: dlrm, batch: 512}\nnetwork: analytical\n"

@@ -177,7 +177,8 @@ def test_groups_and_jobs_that_come_back_to_a_server_are_told_of(tmp_path: Path, 
     assert warnings("--group", "0,8,1,9", "--endpoint", "nccl") == []
     job = "jobs: [{name: one, npus: '0,8,1,9', workload: {model: gnmt, batch: 1}}]\n"
     path = tmp_path / "jobs.yaml"
-    path.write_text(f"name: jobs\ntopology: dgx-h100(nodes=2)\nnetwork: flow\ncollective: {{algorithm: ring}}\n{job}")
+    how = "network: flow\nendpoint: ideal\ncollective: {algorithm: ring}\n"
+    path.write_text(f"name: jobs\ntopology: dgx-h100(nodes=2)\n{how}{job}")
     assert f"jobs: job one: {BACK}" in " ".join(result(syncline_command("check", str(path), "--json"))["warnings"])
 
 

@@ -210,6 +210,7 @@ def test_links_inside_of_machines_are_not_said_to_be_without_effect() -> None:
         "parallel": {"tensor": 8, "micro_batch": 8},
         "collective": {"chunks": 2, "algorithm": "hierarchical"},
         "network": "flow",
+        "endpoint": "ideal",
         "training": {"iterations": 1},
     }
     (system,) = explain(experiment).systems.values()

@@ -181,6 +181,7 @@ workload:
   parameters: {hidden: 2048, layers: 4, heads: 16, vocabulary: 50304}
   global_batch: 64
 collective: {algorithm: hierarchical, chunks: 4}
+endpoint: ideal
 network: flow
 npu: {host_kernel_time: 0s, compute: {kind: roofline}}
 search: {tensor: [1], pipeline: [1], micro_batch: [4], zero: [0], algorithm: [hierarchical, six-phase, ring]}

@@ -206,3 +206,24 @@ def test_communicators_that_share_links_wait_for_each_other() -> None:
     assert both > 1.3 * alone
     apart = simulated(ring, "all-gather", 1024 * MIB, "h100", groups="0-3;4-7")
     assert apart == pytest.approx(simulated(ring, "all-gather", 1024 * MIB, "h100", groups="0-3"), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("more", "endpoint"),
+    [
+        ("topology: dgx-h100\nworkload: {model: resnet18, batch: 4}", "nccl"),
+        ("topology: dgx-h100\nworkload: {model: gpt2, global_batch: 8}", "nccl"),
+        ("topology: Ring(4)\nnpu: {gpu: h100}\nworkload: {model: resnet18, batch: 4}", "nccl"),
+        (f"topology: dgx-h100\nworkload: {JOBS}", "nccl"),
+        ("topology: dgx-h100\nworkload: {model: resnet18, batch: 4}\ncollective: {algorithm: ring}", "nccl"),
+        ("topology: dgx-h100\nworkload: {model: resnet18, batch: 4}\nendpoint: ideal", "ideal"),
+        ("topology: dgx-h100\nworkload: {model: resnet18, batch: 4}\ncollective: {algorithm: auto}", "ideal"),
+        ("topology: dgx1v\nworkload: {model: resnet18, batch: 4}\ncollective: {algorithm: packed-trees}", "ideal"),
+        ("topology: Ring(4)\nworkload: {model: resnet18, batch: 4}", "ideal"),
+        ("topology: dgx-h100\nworkload: {collective: all-reduce, size: 1MiB}", "ideal"),
+    ],
+)
+def test_trainings_on_known_gpus_have_the_collectives_of_nccl(more: str, endpoint: str) -> None:
+    """Unless another endpoint is stated, or something that NCCL does not have."""
+    (variant,) = study(f"name: x\n{more}\n").variants
+    assert variant.experiment.endpoint.kind == endpoint

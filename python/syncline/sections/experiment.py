@@ -42,7 +42,7 @@ from syncline.sections.collective import EXCHANGE, Collective
 from syncline.sections.endpoints import Endpoint, Transit
 from syncline.sections.networks import Network
 from syncline.sections.npu import Npu, completed
-from syncline.sections.packed import MIAD
+from syncline.sections.packed import MIAD, PACKED
 from syncline.sections.parallel import Parallel
 from syncline.sections.workloads import (
     AstraWorkload,
@@ -217,6 +217,9 @@ Workload = Annotated[
     Discriminator(_workload_tag),
 ]
 
+BESIDE_NCCL: Final = frozenset({"auto", PACKED, "in-switch"})
+"""Algorithms of collectives that the links or switches decide about, not NCCL."""
+
 
 class Experiment(Section):
     """One simulation: a variant of an experiment file with everything filled in."""
@@ -247,7 +250,9 @@ class Experiment(Section):
     collective: Collective = Collective()
     """How collectives are carried out."""
     endpoint: Endpoint = endpoints.USUAL
-    """What a message costs at an NPU."""
+    """What a message costs at an NPU. If not given, a training on GPUs that are known (a machine, or `npu.gpu`) has
+    `nccl`, unless `collective` has plans or an algorithm that NCCL has not: `packed-trees`, `in-switch`, or `auto`,
+    which takes the fastest one on the links. Everything else has `ideal`."""
     calibration: dict[str, Calibration] = Field(default={})
     """Fitted constants: the path of a field, and what it was fitted on."""
     fold: Literal["auto", "on", "off"] = "auto"
@@ -260,6 +265,8 @@ class Experiment(Section):
     def _complete(self) -> Self:
         for section, value in completed(self.topology.gpu, self.npu, self.workload, self.endpoint).items():
             object.__setattr__(self, section, value)
+        if "endpoint" not in self.model_fields_set and self._trains_gpus:
+            object.__setattr__(self, "endpoint", endpoints.OF_GPUS)
         own = dict(self.endpoint.IN_EXPERIMENTS)
         if isinstance(self.workload, CollectiveWorkload):
             own |= self.endpoint.usual_collective(self.workload.collective) | dict(self.network.IN_COLLECTIVES)
@@ -272,6 +279,16 @@ class Experiment(Section):
         if self._exchanges_directly:
             object.__setattr__(self, "collective", self.collective.with_direct_exchanges())
         return self
+
+    @property
+    def _trains_gpus(self) -> bool:
+        """Whether a model is trained on GPUs that are known, whose collectives are NCCL's unless something is stated
+        that NCCL does not have: plans, packed trees, sums in switches, or the fastest algorithm on the links.
+        """
+        if not isinstance(self.workload, ModelWorkload | DividedWorkload | JobsWorkload) or self.npu.gpu is None:
+            return False
+        given = self.collective
+        return not given.plan and not {given.algorithm, *given.algorithms.values()} & BESIDE_NCCL
 
     @property
     def _has_flows(self) -> bool:

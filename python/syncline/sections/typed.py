@@ -1158,7 +1158,10 @@ class Variant(TypedDict, total=False):
         | StreamsEndpoint
         | NcclEndpoint
     )
-    """What a message costs at an NPU."""
+    """What a message costs at an NPU. If not given, a training on GPUs that are known (a machine, or `npu.gpu`) has
+    `nccl`, unless `collective` has plans or an algorithm that NCCL has not: `packed-trees`, `in-switch`, or
+    `auto`, which takes the fastest one on the links. Everything else has `ideal`.
+    """
     fold: Literal["auto", "on", "off"]
     """Whether NPUs that are alike are simulated once, which changes no result. `auto`: where that is exact; `on`:
     always, and a run for which it is not exact is refused; `off`: never.
@@ -1225,7 +1228,10 @@ class Experiment:
         parallel: How a model with `workload.global_batch` is divided among the NPUs.
         training: The training loop; there is none with a single collective.
         collective: How collectives are carried out.
-        endpoint: What a message costs at an NPU.
+        endpoint: What a message costs at an NPU. If not given, a training on GPUs that are known (a machine,
+            or `npu.gpu`) has `nccl`, unless `collective` has plans or an algorithm that NCCL has not:
+            `packed-trees`, `in-switch`, or `auto`, which takes the fastest one on the links. Everything else
+            has `ideal`.
         calibration: Fitted constants: the path of a field, and what it was fitted on.
         fold: Whether NPUs that are alike are simulated once, which changes no result. `auto`: where that is
             exact; `on`: always, and a run for which it is not exact is refused; `off`: never.

@@ -24,6 +24,8 @@ ENDPOINTS: Final[dict[str, type[EndpointSection]]] = {
 """The endpoints by name, the usual one first."""
 USUAL: Final = IdealEndpoint()
 """The endpoint of an experiment that names none."""
+OF_GPUS: Final = NcclEndpoint(kind="nccl")
+"""The endpoint of a training on GPUs that are known, where none is named."""
 
 if TYPE_CHECKING:
     Endpoint: TypeAlias = EndpointSection
@@ -32,6 +34,7 @@ else:
 
 __all__ = [
     "ENDPOINTS",
+    "OF_GPUS",
     "USUAL",
     "AceEndpoint",
     "BaselineEndpoint",
