@@ -52,7 +52,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.fit:
         _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
-        _keep("h100", fit.h100(modelled(), known(), known("h200")))
+        _keep("h100", fit.h100(modelled(), known(), known("h200"), iterations.mixes()))
         _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
     for gpu in BANDWIDTHS:
         print(f"{gpu}\n")

@@ -1,13 +1,15 @@
 """The fit of a GPU's constants to its measured kernels.
 
 Constants are fitted in parts that do not depend on each other: what memory bounds, attention by library, products with
-the limit of power, and images. Residuals are logarithms of predicted over measured times, softened so that a few
+the limit of power, and images. What a GPU draws is fitted to products alone, which run at the limit, and to those within
+iterations, which other kernels leave more or less power. Residuals are logarithms of predicted over measured times, softened so that a few
 kernels which a library does in another way pull no harder than others.
 """
 
 from __future__ import annotations
 
 import copy
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +17,7 @@ from typing import Any, Final
 
 from lab.gpu_kernels import rows
 from lab.gpu_kernels.rows import Row
+from syncline.core import _core
 from syncline.nccl.solver import minimise, soften
 
 SOFT: Final = 0.1
@@ -62,6 +65,25 @@ def compute(
     return {"flops_per_s": PEAK, "memory_bytes_per_s": bandwidth, "scale": 1.0, "model": model}
 
 
+@dataclass(frozen=True)
+class Mix:
+    """Kernels that ran over and over, and how long the products among them took."""
+
+    kernels: list[dict[str, Any]]
+    products_us: float
+
+    def predicted_us(self, constants: Constants) -> float:
+        """Microseconds of the products at the clock that the mix leaves."""
+        request = {"compute": compute(constants), "kernels": self.kernels, "mix": True}
+        answers = json.loads(_core.times(json.dumps(request)))
+        pairs = zip(self.kernels, answers, strict=True)
+        return float(sum(a["time_ps"] for kernel, a in pairs if "product" in kernel.get("kind", ()))) / rows.PS_PER_US
+
+
+WEIGHT: Final = 3.0
+"""Of the products of a mix, which are hundreds, beside those that were measured alone."""
+
+
 def _groups(found: Sequence[Row]) -> list[tuple[str, bool, list[int]]]:
     """Numbers of rows by their library, and by whether they ran long enough to reach the limit of power: those of set
     `measure` did not.
@@ -80,9 +102,13 @@ def predicted_us(found: Sequence[Row], constants: Constants, bandwidth: float = 
 
 
 def fitted(
-    found: Sequence[Row], start: Constants, parameters: Sequence[Parameter], bandwidth: float = H100
+    found: Sequence[Row],
+    start: Constants,
+    parameters: Sequence[Parameter],
+    bandwidth: float = H100,
+    mixes: Sequence[Mix] = (),
 ) -> Constants:
-    """The constants with some of them fitted to rows."""
+    """The constants with some of them fitted to rows, and to products within mixes of kernels."""
     groups = [(library, limited, [found[n] for n in here]) for library, limited, here in _groups(found)]
     asked = [[rows.kernels(row) for row in of] for _, _, of in groups]
 
@@ -94,7 +120,8 @@ def fitted(
 
     def residuals(values: Sequence[float]) -> list[float]:
         constants = with_(values)
-        return [
+        of_mixes = [WEIGHT * math.log(mix.predicted_us(constants) / mix.products_us) for mix in mixes]
+        return of_mixes + [
             soften(math.log(us / row.time_us), SOFT)
             for (library, limited, of), kernels in zip(groups, asked, strict=True)
             for us, row in zip(rows.times_us(kernels, compute(constants, library, bandwidth, limited)), of, strict=True)
@@ -129,6 +156,7 @@ PRODUCTS: Final = (
     *(_of("products", "layouts", place) for place in (0, 1)),
     Parameter(("products", "misaligned_layouts", 0), (("products", "misaligned_layouts", 1),)),
     _of("power", "per_flop_pj"),
+    _of("power", "streaming_w"),
 )
 CONVOLUTIONS: Final = (
     *(_of("convolutions", "products", name) for name in ("reuse", "fill", "sustained_memory", "start_ps")),
@@ -182,7 +210,7 @@ THINNED: Final = 4
 """One of so many products of the H200's table is fitted to."""
 
 
-def h100(found: Sequence[Row], start: Constants, of_h200: Constants) -> Constants:
+def h100(found: Sequence[Row], start: Constants, of_h200: Constants, mixes: Sequence[Mix]) -> Constants:
     """Constants of the H100, fitted to rows of one. Planes and maxima are bound by threads and not by memory: they have
     the constants of the H200.
     """
@@ -196,7 +224,7 @@ def h100(found: Sequence[Row], start: Constants, of_h200: Constants) -> Constant
     for library in ("cudnn", "flash2"):
         rows_of = [row for row in found if row.operator == "attention" and row.library == library]
         constants = fitted(rows_of, constants, attention_parameters(library))
-    constants = fitted([row for row in found if row.kind == "products"], constants, PRODUCTS)
+    constants = fitted([row for row in found if row.kind == "products"], constants, PRODUCTS, mixes=mixes)
     constants["convolutions"]["products"]["sustained"] = constants["products"]["sustained"]
     convolutions = [row for row in found if row.operator == "convolution"]
     constants = fitted([row for row in convolutions if row.layout == "nhwc"], constants, CONVOLUTIONS)

@@ -55,7 +55,7 @@ use std::sync::Arc;
 use syncline_core::units::PS_PER_S;
 use syncline_core::{Bytes, Ps};
 
-use crate::kernel_kind::Layout;
+use crate::kernel_kind::{KernelKind, Layout};
 use gpu::Gpu;
 use measured::{Basis, Measurements};
 use sparsity::Sparsity;
@@ -182,14 +182,31 @@ impl Npu {
         let Model::Gpu(gpu) = &self.model else { return self };
         let Some(power) = gpu.power else { return self };
         let sum = |of: &dyn Fn(Demand) -> f64| kernels.iter().fold(0.0, |sum, &(k, count)| sum + count as f64 * of(k));
-        let at = |clock: f64| Npu { flops_per_s: self.flops_per_s * clock, ..self.clone() };
-        let products = sum(&|kernel| if kernel.gemm.is_some() { kernel.flops as f64 } else { 0.0 });
-        let bytes = sum(&|kernel| self.moved(kernel) as f64);
+        let flops = sum(&|kernel| self.on_tensor_cores(kernel));
+        let unscaled = Npu { scale: 1.0, ..self.clone() };
         let seconds = |clock| {
-            let npu = at(clock);
+            let npu = unscaled.at(clock);
             sum(&|kernel| npu.timed(kernel).time.as_s())
         };
-        at(power.clock(products, bytes, seconds))
+        let streaming_s =
+            sum(&|kernel| if is_on_tensor_cores(kernel) { 0.0 } else { unscaled.timed(kernel).time.as_s() });
+        self.at(power.clock(flops, streaming_s, seconds))
+    }
+
+    /// The same at a fraction of its clock.
+    fn at(&self, clock: f64) -> Npu {
+        let narrow = self.narrow.as_deref().map(|npu| Arc::new(npu.at(clock)));
+        Npu { flops_per_s: self.flops_per_s * clock, narrow, ..self.clone() }
+    }
+
+    /// Operations of tensor cores of a kernel. Those of a narrow type count for less, since tensor cores at their peak draw the
+    /// same power in all types.
+    fn on_tensor_cores(&self, kernel: Demand) -> f64 {
+        let narrowed = match &self.narrow {
+            Some(narrow) if kernel.narrow => self.flops_per_s / narrow.flops_per_s,
+            _ => 1.0,
+        };
+        if is_on_tensor_cores(kernel) { kernel.flops as f64 * narrowed } else { 0.0 }
     }
 
     /// Peak rate in floating-point operations per second.
@@ -327,6 +344,11 @@ impl Npu {
         };
         demand.bytes.saturating_add(reread)
     }
+}
+
+/// Whether a kernel works on tensor cores: products, convolutions and attention.
+fn is_on_tensor_cores(kernel: Demand) -> bool {
+    kernel.gemm.is_some() || matches!(kernel.kind, Some(KernelKind::Attention(_)))
 }
 
 #[cfg(test)]

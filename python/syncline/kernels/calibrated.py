@@ -91,12 +91,11 @@ def model(gpu: Gpu, use: Use) -> dict[str, Any]:
     on_sms = {"sms": use.sms, "depth": HALF * found["products"]["depth"] // use.width}
     convolutions = found["convolutions"]
     flops = use.peak / BF16[base(gpu.name)]
-    bandwidth = gpu.memory_bandwidth / BANDWIDTH[base(gpu.name)]
     of_power |= {
         "limit_w": float(use.power),
         "idle_w": of_power["idle_w"] * share,
         "per_flop_pj": of_power["per_flop_pj"] * share / flops,
-        "per_byte_pj": of_power["per_byte_pj"] * share / bandwidth,
+        "streaming_w": of_power["streaming_w"] * share,
     }
     library = STANDS_FOR.get(use.attention, use.attention)
     of_library = found["attention"].get(library, next(iter(found["attention"].values())))
@@ -114,5 +113,3 @@ HALF: Final = 2
 """Bytes of an element of the products that constants were fitted to."""
 BF16: Final[Mapping[str, float]] = {"h100": 989.4e12, "a100": 312e12, "h200": 989.4e12}
 """FLOP/s of the GPUs of the files."""
-BANDWIDTH: Final[Mapping[str, float]] = {"h100": 3350e9, "a100": 2039e9, "h200": 4800e9}
-"""Bytes/s of the memories of these."""

@@ -5,12 +5,14 @@
 //! clock and `T(x)` what the kernels of the mix take at it,
 //!
 //! ```text
-//!   energy(x) = idle T(x) + per_flop flops (1 - scaling + scaling x) + per_byte bytes
+//!   energy(x) = idle T(x) + (per_flop flops + streaming T_memory) x
 //! ```
 //!
-//! must not exceed `limit T(x)`. An operation takes less energy at a lower clock, since that takes less voltage: `scaling` is
-//! the part of its energy that falls. Left out: time in which the GPU waits, which would leave more for the rest, and the
-//! temperature.
+//! must not exceed `limit T(x)`. An operation takes the energy of a capacitance at the supply's voltage, `C V^2`, and the voltage
+//! goes about with the root of the clock over the range in which a GPU works, so that the energy goes with the clock: products in
+//! iterations that torch.compile fuses, which leave less time for other kernels, are slower than in eager ones by what this says
+//! (`lab.gpu_kernels`). Operations are those of tensor cores: products, convolutions and attention. Left out: time in which the GPU
+//! waits, which would leave more for the rest, and the temperature.
 
 use crate::parameters::{NpuError, require_positive};
 use serde::Deserialize;
@@ -23,12 +25,10 @@ pub struct Power {
     pub limit_w: f64,
     /// Watts that it draws without work.
     pub idle_w: f64,
-    /// Picojoules of an operation of a product at the full clock.
+    /// Picojoules of an operation of tensor cores at the full clock, in products, convolutions and attention.
     pub per_flop_pj: f64,
-    /// The part of that which falls in proportion to the clock.
-    pub scaling: f64,
-    /// Picojoules of a byte to or from main memory, and of what a kernel does with it.
-    pub per_byte_pj: f64,
+    /// Watts beside those while a kernel runs that memory bounds, at the full clock.
+    pub streaming_w: f64,
 }
 
 /// The lowest clock: what is left is drawn whatever the clock is.
@@ -43,20 +43,19 @@ impl Power {
     /// # Errors
     /// [`NpuError::NotPositive`] if something is zero that must not be.
     pub fn checked(self) -> Result<Power, NpuError> {
-        let Power { limit_w, idle_w, per_flop_pj, scaling, per_byte_pj } = self;
-        require_positive(&[("limit_w", limit_w), ("idle_w", idle_w), ("per_flop_pj", per_flop_pj)])?;
-        require_positive(&[("per_byte_pj", per_byte_pj), ("scaling", 1.0 - scaling)])?;
+        let Power { limit_w, idle_w, per_flop_pj, streaming_w } = self;
+        require_positive(&[("limit_w", limit_w), ("idle_w", idle_w)])?;
+        require_positive(&[("per_flop_pj", per_flop_pj), ("streaming_w", streaming_w)])?;
         Ok(self)
     }
 
-    /// The fraction of the full clock at which kernels of so many operations and bytes, which take `seconds` of the clock, keep
-    /// the limit.
-    pub fn clock(self, flops: f64, bytes: f64, seconds: impl Fn(f64) -> f64) -> f64 {
+    /// The fraction of the full clock at which kernels keep the limit that have so many operations of tensor cores, and take so
+    /// many seconds, of which those of kernels that memory bounds are `streaming_s`.
+    pub fn clock(self, flops: f64, streaming_s: f64, seconds: impl Fn(f64) -> f64) -> f64 {
         let keeps = |clock: f64| {
             let time_s = seconds(clock);
-            let of_products_j = self.per_flop_pj * flops * (1.0 - self.scaling + self.scaling * clock) * JOULES_PER_PJ;
-            let of_traffic_j = self.per_byte_pj * bytes * JOULES_PER_PJ;
-            self.idle_w * time_s + of_products_j + of_traffic_j <= self.limit_w * time_s
+            let of_work_j = self.per_flop_pj * flops * JOULES_PER_PJ + self.streaming_w * streaming_s;
+            self.idle_w * time_s + of_work_j * clock <= self.limit_w * time_s
         };
         if keeps(1.0) {
             return 1.0;

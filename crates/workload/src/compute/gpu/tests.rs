@@ -1,6 +1,6 @@
 use super::*;
 use crate::compute::tiles::tests::tiles;
-use crate::kernel_kind::AttentionKernel;
+use crate::kernel_kind::{AttentionKernel, KernelKind};
 use crate::layer::Gemm;
 
 /// A GPU of ten SMs of 1 FLOP/s each.
@@ -135,17 +135,17 @@ fn what_memory_bounds_starts_and_moves_and_sums_over_rows_need_columns() {
     assert_eq!(Gpu { memory: slower, ..gpu() }.seconds(Demand::new(7, 50), 50, 10.0, 100.0), 1.0 + 5.0);
 }
 
-const POWER: Power = Power { limit_w: 10.0, idle_w: 2.0, per_flop_pj: 1e12, scaling: 0.5, per_byte_pj: 1e12 };
+const POWER: Power = Power { limit_w: 10.0, idle_w: 2.0, per_flop_pj: 1e12, streaming_w: 1.0 };
 
 #[test]
 fn the_clock_falls_until_the_mean_power_is_the_limit() {
     // At the full clock 4 FLOP in 1 s: 2 + 4 W keep the limit.
     assert_eq!(POWER.clock(4.0, 0.0, |clock| 1.0 / clock), 1.0);
-    // 16 FLOP/s would take 18 W: the clock x leaves 16 x of them, which take 1 - 0.5 + 0.5 x joules each.
+    // 16 FLOP/s would take 18 W: the clock x leaves 16 x of them, which take x joules each.
     let clock = POWER.clock(16.0, 0.0, |clock| 1.0 / clock);
-    assert!((2.0 + 16.0 * clock * (0.5 + 0.5 * clock) - 10.0).abs() < 1e-9);
+    assert!((2.0 + 16.0 * clock * clock - 10.0).abs() < 1e-9);
     // Traffic that takes another second leaves products more.
-    let mixed = POWER.clock(16.0, 6.0, |clock| 1.0 + 1.0 / clock);
+    let mixed = POWER.clock(16.0, 1.0, |clock| 1.0 + 1.0 / clock);
     assert!(mixed > clock && mixed < 1.0);
     // What cannot be kept is drawn.
     assert!(POWER.clock(1e9, 0.0, |clock| 1.0 / clock) < 0.1);
@@ -167,6 +167,25 @@ fn a_gpu_that_runs_kernels_over_and_over_is_as_slow_as_their_mix_lets_it_be() {
     assert!(alone.flops_per_s() < 10.0 && alone.flops_per_s() < mixed.flops_per_s());
     assert_eq!(alone.kernel(traffic), free.kernel(traffic));
     assert!(alone.kernel(product) > mixed.kernel(product));
+    // A factor on times is no other clock.
+    let gpu = Gpu { power: tight, products: Tiles { start_ps: 0, ..gpu().products }, ..gpu() };
+    let twice = crate::Npu::new(10.0, 100.0, 2.0).unwrap().with_gpu(gpu).throttled(&[(product, 1)]);
+    assert_eq!(twice.flops_per_s(), alone.flops_per_s());
+}
+
+#[test]
+fn tensor_cores_draw_the_same_power_in_all_types_and_in_attention() {
+    let gpu = Gpu { power: Some(Power { limit_w: 5.0, ..POWER }), ..gpu() };
+    let of = |peak| crate::Npu::new(peak, 100.0, 1.0).unwrap().with_gpu(gpu.clone());
+    let (wide, narrow) = (product(None, 20), Demand { narrow: true, ..product(None, 20) });
+    let both = of(10.0).with_narrow(of(20.0));
+    let (of_wide, of_narrow) = (both.clone().throttled(&[(wide, 1)]), both.clone().throttled(&[(narrow, 1)]));
+    assert!(of_wide.flops_per_s() < 10.0);
+    assert!((of_wide.flops_per_s() - of_narrow.flops_per_s()).abs() < 0.05 * of_wide.flops_per_s());
+    assert!(of_narrow.kernel(narrow) > both.kernel(narrow)); // which slow down with the others
+    let shape = AttentionKernel { backward: false, causal: false, heads: 1, queries: 4, keys: 4, head_size: 4 };
+    let attention = Demand { kind: Some(KernelKind::Attention(shape)), gemm: None, ..wide };
+    assert!(of(10.0).throttled(&[(attention, 1)]).flops_per_s() < 10.0);
 }
 
 #[test]
@@ -189,7 +208,7 @@ fn nonsense_is_refused_by_name() {
         (Gpu { memory: Memory { per_doubling: 0.0, ..gpu().memory }, ..gpu() }, "per_doubling"),
         (Gpu { convolutions: Some(Convolutions { padded: [1.0, 0.0], ..convolutions() }), ..gpu() }, "padded"),
         (Gpu { power: Some(Power { limit_w: 0.0, ..POWER }), ..gpu() }, "limit_w"),
-        (Gpu { power: Some(Power { scaling: 1.0, ..POWER }), ..gpu() }, "scaling"),
+        (Gpu { power: Some(Power { streaming_w: 0.0, ..POWER }), ..gpu() }, "streaming_w"),
         (Gpu { attention: Attention { block: 0, ..gpu().attention }, ..gpu() }, "block"),
         (Gpu { attention: Attention { sustained: [1.0, 0.0], ..gpu().attention }, ..gpu() }, "sustained"),
         (Gpu { attention: Attention { tail: -1.0, ..gpu().attention }, ..gpu() }, "tail"),
