@@ -89,7 +89,8 @@ def test_a_gpu_that_is_too_busy_is_a_warning_with_its_reasons(tmp_path: Path, sy
         "parallel: {micro_batch: 16, zero: 1}\nnpu: {compute: {kind: roofline}}\n"
     )
     (entry,) = json.loads(syncline_command("run", str(path), "--json").out)["runs"]
-    (warning,) = [line for line in entry["warnings"] if "npu.peak" in line]
+    roofline, warning = (line for line in entry["warnings"] if "npu.peak" in line)
+    assert roofline.startswith("npu.compute.kind = roofline: ")
     assert 0.75 < entry["peak_share"] < 1
     assert warning.startswith(
         f"operations run at {entry['peak_share']:.0%} of npu.peak, what is computed again included"

@@ -1,9 +1,9 @@
 """The fit of a GPU's constants to its measured kernels.
 
-Constants are fitted in parts that do not depend on each other: what memory bounds, attention by library, products with
-the limit of power, and images. What a GPU draws is fitted to products alone, which run at the limit, and to those within
-iterations, which other kernels leave more or less power. Residuals are logarithms of predicted over measured times, softened so that a few
-kernels which a library does in another way pull no harder than others.
+Constants are fitted in parts that do not depend on each other: what memory bounds, attention, products with the limit
+of power, and images. What a GPU draws is fitted to products alone, which run at the limit, and to those within
+iterations, which other kernels leave more or less power. Residuals are logarithms of predicted over measured times,
+softened so that a few kernels which a library does in another way pull no harder than others.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def compute(
     model = {
         "kind": "gpu",
         **{name: constants[name] for name in ("products", "convolutions", "memory")},
-        "power": constants["power"] if limited else None,
+        "power": {k: v for k, v in constants["power"].items() if k != "peak"} if limited else None,
         "attention": attention,
     }
     return {"flops_per_s": PEAK, "memory_bytes_per_s": bandwidth, "scale": 1.0, "model": model}
@@ -140,9 +140,11 @@ def _efficiency(kernel: str, *others: str) -> Parameter:
 
 STREAMS: Final = (
     _efficiency("elementwise", "lookup", "column-sum", "norm-sum"),
-    *map(_efficiency, ("strided", "transpose", "cast", "dropout", "norm", "rms-norm", "norm-gradient")),
-    *map(_efficiency, ("softmax", "softmax-gradient", "loss", "loss-gradient", "lookup-gradient", "update")),
-    *(_of("memory", "per_column", kernel) for kernel in ("column-sum", "norm-sum")),
+    _efficiency("norm", "norm-gradient", "cast"),
+    _efficiency("rms-norm", "dropout", "batch-norm", "batch-norm-gradient"),
+    _efficiency("softmax", "loss-gradient"),
+    *map(_efficiency, ("strided", "transpose", "softmax-gradient", "loss", "lookup-gradient", "update")),
+    Parameter(("memory", "per_column", "column-sum"), (("memory", "per_column", "norm-sum"),)),
     _of("memory", "starts_ps", "column-sum"),
     _of("memory", "starts_ps", "update"),
     _of("memory", "per_element_ps"),
@@ -150,20 +152,18 @@ STREAMS: Final = (
     _of("memory", "start_ps"),
     _of("memory", "cache", "gain"),
 )
-"""Of what memory bounds, but for images. Lookups and sums are as fast as other kernels that read in order."""
+"""Of what memory bounds, but for planes of images. Kinds that were as fast as each other have one constant."""
 PRODUCTS: Final = (
     *(_of("products", name) for name in ("sustained", "reuse", "fill", "sustained_memory", "start_ps", "misaligned")),
-    *(_of("products", "layouts", place) for place in (0, 1)),
-    Parameter(("products", "misaligned_layouts", 0), (("products", "misaligned_layouts", 1),)),
+    Parameter(("products", "layouts", 0), (("products", "layouts", 1),)),
     _of("power", "per_flop_pj"),
     _of("power", "streaming_w"),
 )
 CONVOLUTIONS: Final = (
-    *(_of("convolutions", "products", name) for name in ("reuse", "fill", "sustained_memory", "start_ps")),
     *(_of("convolutions", "products", "layouts", place) for place in (0, 1)),
     _of("convolutions", "padded", 0),
 )
-"""Of those in NHWC; SMs reach what they reach in products with endless tiles."""
+"""Of those in NHWC; SMs reach what they reach in products with endless tiles, and begin as these do."""
 REORDERED: Final = (_efficiency("reorder"), _of("convolutions", "padded", 1))
 """Of those in NCHW, beside the constants of NHWC."""
 PLANES: Final = tuple(
@@ -178,10 +178,16 @@ PLANES: Final = tuple(
 POOLS: Final = (_efficiency("pool"), _efficiency("pool-gradient"))
 
 
-def attention_parameters(library: str) -> list[Parameter]:
-    """Those of attention by a library."""
-    pairs = [_of("attention", library, name, place) for name in ("sustained", "fill") for place in (0, 1)]
-    return [*pairs, *(_of("attention", library, name) for name in ("reuse", "tail", "start_ps"))]
+LIBRARIES: Final = ("cudnn", "flash2")
+ATTENTION: Final = (
+    *(_of("attention", library, "sustained", place) for library in LIBRARIES for place in (0, 1)),
+    *(Parameter(("attention", library, "fill", 0), (("attention", library, "fill", 1),)) for library in LIBRARIES),
+    *(
+        Parameter(("attention", LIBRARIES[0], name), tuple(("attention", other, name) for other in LIBRARIES[1:]))
+        for name in ("reuse", "tail", "start_ps")
+    ),
+)
+"""Of attention: how fast a library is either way and what its blocks cost at their ends; the rest is the GPU's."""
 
 
 def h200(found: Sequence[Row], start: Constants, h100: Constants) -> Constants:
@@ -201,7 +207,7 @@ def h200(found: Sequence[Row], start: Constants, h100: Constants) -> Constants:
     constants = fitted([row for row in found if row.operator == "batch-norm"], constants, PLANES, H200)
     constants = fitted([row for row in found if row.operator == "max-pool"], constants, POOLS, H200)
     attention = [row for row in found if row.operator == "attention"]
-    constants = fitted(attention, constants, attention_parameters("cudnn"), H200)
+    constants = fitted(attention, constants, [p for p in ATTENTION if LIBRARIES[0] in p.path], H200)
     products = [row for row in found if row.kind == "products"][::THINNED]
     return fitted(products, constants, [p for p in PRODUCTS if p.path[0] == "products"], H200)
 
@@ -220,14 +226,12 @@ def h100(found: Sequence[Row], start: Constants, of_h200: Constants, mixes: Sequ
         constants["memory"][table][kernel] = of_h200["memory"][table][kernel] * scale
     images = ("batch-norm", "max-pool", "convolution")
     streams = [row for row in found if row.kind != "products" and row.operator not in (*images, "attention")]
-    constants = fitted(streams, constants, STREAMS)
-    for library in ("cudnn", "flash2"):
-        rows_of = [row for row in found if row.operator == "attention" and row.library == library]
-        constants = fitted(rows_of, constants, attention_parameters(library))
+    normalised = [row for row in found if row.operator == "batch-norm" and row.layout == "nhwc"]
+    constants = fitted([*streams, *normalised], constants, STREAMS)
+    constants = fitted([row for row in found if row.operator == "attention"], constants, ATTENTION)
     constants = fitted([row for row in found if row.kind == "products"], constants, PRODUCTS, mixes=mixes)
-    constants["convolutions"]["products"]["sustained"] = constants["products"]["sustained"]
+    for name in ("sustained", "reuse", "fill", "sustained_memory", "start_ps"):
+        constants["convolutions"]["products"][name] = constants["products"][name]
     convolutions = [row for row in found if row.operator == "convolution"]
     constants = fitted([row for row in convolutions if row.layout == "nhwc"], constants, CONVOLUTIONS)
-    constants = fitted([row for row in convolutions if row.layout == "nchw"], constants, REORDERED)
-    normalised = [row for row in found if row.operator == "batch-norm" and row.layout == "nhwc"]
-    return fitted(normalised, constants, [_efficiency("batch-norm", "batch-norm-gradient")])
+    return fitted([row for row in convolutions if row.layout == "nchw"], constants, REORDERED)

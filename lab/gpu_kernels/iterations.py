@@ -1,9 +1,10 @@
 """Whole training iterations on the H100 as sums of their kernels, held against what a profiler saw.
 
 Nothing is fitted to their times; what GPUs draw is, to the time of the products in some of them, which are the slower
-the less other work there is beside them. They were measured in plain PyTorch 2.11 on one NVIDIA H100 80GB HBM3 (SXM, 700 W)
-without communication: the time in which kernels ran, and their number. GPT has norms in front, biases and GELU; Llama
-has RMS norms, rotary positions and SwiGLU; ResNet-50 is that of torchvision; Adam and SGD with momentum are fused.
+the less other work there is beside them. They were measured in plain PyTorch 2.11 on one NVIDIA H100 80GB HBM3 (SXM,
+700 W) without communication: the time in which kernels ran, and their number. GPT has norms in front, biases and GELU;
+Llama has RMS norms, rotary positions and SwiGLU; ResNet-50 is that of torchvision; Adam and SGD with momentum are
+fused.
 """
 
 from __future__ import annotations
@@ -129,10 +130,20 @@ def measured() -> list[Iteration]:
     image = {"residual_bytes": 2, "loss_bytes": 4}
     return [
         Iteration("gpt2-medium b8", gpt.operators(8, 1024), 63.112, 1081, products_ms=40.275),
-        Iteration("gpt2-medium b8 amp", gpt.operators(8, 1024), 75.898, 1615, framework=amp, weight_bytes=4, products_ms=40.244),
+        Iteration(
+            "gpt2-medium b8 amp",
+            gpt.operators(8, 1024),
+            75.898,
+            1615,
+            framework=amp,
+            weight_bytes=4,
+            products_ms=40.244,
+        ),
         Iteration("gpt2-medium b2", gpt.operators(2, 1024), 19.545, 980, products_ms=10.906),
         Iteration("llama-1.3b b4", small.operators(4, 2048), 157.727, 2084, products_ms=84.165),
-        Iteration("llama-1.3b b4 compile", small.operators(4, 2048), 132.897, 1532, kernels_of="compile", products_ms=88.416),
+        Iteration(
+            "llama-1.3b b4 compile", small.operators(4, 2048), 132.897, 1532, kernels_of="compile", products_ms=88.416
+        ),
         Iteration("llama2-7b, 8 layers", large.operators(1, 4096), 96.300, 828, products_ms=57.533),
         Iteration(
             "resnet50 b64 NHWC FP16 amp",

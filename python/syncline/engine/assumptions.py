@@ -177,13 +177,13 @@ def _of_libraries(experiment: Experiment, given: Collection[str]) -> Iterator[st
     assert npu.gpu is not None
     if npu.compute.kind != "gpu":
         return
-    measured = GPUS[calibrated.base(npu.gpu)].title
+    measured = GPUS[calibrated.measured_on(npu.gpu)].title
     if npu.gpu in calibrated.CALIBRATED:
         yield f"npu.compute.kind = gpu (kernels as fast as measured on an {measured})"
     else:
         yield (
             f"npu.compute.kind = gpu (scaled from kernels that were measured on an {measured}: their times may be off "
-            f"by {calibrated.RANGE:.0%} either way)"
+            f"by {calibrated.range_of(npu.gpu):.0%} either way)"
         )
     if "power" not in given and effect.broken(experiment, ("npu", "power")) is None:
         yield f"npu.power = {npu.model_dump(mode='json')['power']} (of the GPU)"

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from syncline.experiment.effect import effective
-from syncline.fabric.gpus import NARROW
+from syncline.fabric.gpus import GPUS, NARROW
+from syncline.kernels import calibrated
 from syncline.models import demands
 from syncline.models.demands import Kernel
 from syncline.sections.execution import Execution
@@ -46,8 +47,18 @@ def peak_share(experiment: Experiment, summary: Mapping[str, Any]) -> float | No
 
 
 def warnings(experiment: Experiment, share: float | None) -> Iterator[str]:
-    """A warning of a training on a GPU that uses more of it than trainings do, with what may be the reason."""
-    if share is None or share <= MOST or experiment.npu.gpu is None:
+    """Warnings of a training on a known GPU: of kernels that are faster than its own, and of more use of the GPU than
+    trainings make, with what may be the reason.
+    """
+    npu = experiment.npu
+    if share is None or npu.gpu is None:
+        return
+    if npu.compute.kind == "roofline" and calibrated.is_known(npu.gpu):
+        yield (
+            f"npu.compute.kind = roofline: kernels run at npu.peak or at full memory bandwidth, which those of a "
+            f"{GPUS[npu.gpu].title} do not reach: without it they have the times of its libraries"
+        )
+    if share <= MOST:
         return
     found = "; ".join(_reasons(experiment))
     yield (

@@ -2,8 +2,8 @@
 
 Of a *calibrated* GPU kernels were measured. The constants are fractions of published rates and times of single SMs, so
 that another GPU takes those of a calibrated one with its own SMs, clock, rates and limit of power: it is *scaled*, and
-what that leaves out is a range, `RANGE`. Attention of a library that was not measured takes the constants of one that
-is about as fast (`STANDS_FOR`).
+what that leaves out is a range (`range_of`). Attention of a library that was not measured takes the constants of one
+that is about as fast (`STANDS_FOR`).
 """
 
 from __future__ import annotations
@@ -25,18 +25,20 @@ CALIBRATED: Final[Mapping[str, str]] = {"h100": "h100", "h200": "h200"}
 SCALED: Final[Mapping[str, str]] = {
     "v100-16gb": "h100",
     "v100-32gb": "h100",
-    "a100-40gb": "h100",
-    "a100-80gb": "h100",
-    "a100-pcie-40gb": "h100",
-    "a100-pcie-80gb": "h100",
+    "a100-40gb": "a100",
+    "a100-80gb": "a100",
+    "a100-pcie-40gb": "a100",
+    "a100-pcie-80gb": "a100",
     "h100-pcie": "h100",
     "h100-nvl": "h100",
     "b200": "h100",
     "gb200": "h100",
 }
-"""GPUs that take the constants of a calibrated one, and whose."""
+"""GPUs that take the constants of another one, and the files of these."""
 RANGE: Final = 0.25
-"""How far times of kernels of a scaled GPU may be off, either way."""
+"""How far times of kernels of a scaled GPU may be off, either way, where nothing holds them: assumed."""
+HELD: Final[Mapping[str, float]] = {"a100-40gb": 0.15, "a100-80gb": 0.15}
+"""The same of GPUs that published iterations hold: nine of ten that do not wait for hosts (docs/validation.md)."""
 LIBRARIES: Final[Mapping[str, tuple[Attention, ...]]] = {
     "v100-16gb": ("unfused",),
     "v100-32gb": ("unfused",),
@@ -61,11 +63,31 @@ def base(gpu: str) -> str:
     return CALIBRATED[gpu] if gpu in CALIBRATED else SCALED[gpu]
 
 
+def measured_on(gpu: str) -> str:
+    """The GPU whose kernels were measured for the constants of another. Raises `KeyError` if there are none."""
+    file = base(gpu)
+    return str(_read(file).get("like", file))
+
+
+def range_of(gpu: str) -> float:
+    """How far times of kernels of a scaled GPU may be off, either way."""
+    return HELD.get(gpu, RANGE)
+
+
 @cache
-def constants(name: str) -> Mapping[str, Any]:
-    """The constants in a file."""
+def _read(name: str) -> Mapping[str, Any]:
     found: Mapping[str, Any] = yaml.safe_load(Path(__file__).with_name(f"{name}.yaml").read_text())
     return found
+
+
+@cache
+def constants(name: str) -> Mapping[str, Any]:
+    """The constants in a file, and those of the file that it names beside its own."""
+    found = _read(name)
+    if "like" not in found:
+        return found
+    others = constants(found["like"])
+    return {**others, **{key: others[key] | value for key, value in found.items() if key != "like"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +112,7 @@ def model(gpu: Gpu, use: Use) -> dict[str, Any]:
     # An SM takes in as many bytes of operands in a step, and as much energy in a second, whatever the type of elements.
     on_sms = {"sms": use.sms, "depth": HALF * found["products"]["depth"] // use.width}
     convolutions = found["convolutions"]
-    flops = use.peak / BF16[base(gpu.name)]
+    flops = use.peak / of_power.pop("peak")
     of_power |= {
         "limit_w": float(use.power),
         "idle_w": of_power["idle_w"] * share,
@@ -111,5 +133,3 @@ def model(gpu: Gpu, use: Use) -> dict[str, Any]:
 
 HALF: Final = 2
 """Bytes of an element of the products that constants were fitted to."""
-BF16: Final[Mapping[str, float]] = {"h100": 989.4e12, "a100": 312e12, "h200": 989.4e12}
-"""FLOP/s of the GPUs of the files."""

@@ -75,9 +75,6 @@ pub struct Tiles {
     /// The fraction of the rate that is left where no factor is transposed, and where the first is.
     #[serde(default = "as_fast")]
     pub layouts: [f64; 2],
-    /// The same of rows that do not begin where memory delivers, in place of `layouts`.
-    #[serde(default = "as_fast")]
-    pub misaligned_layouts: [f64; 2],
 }
 
 fn one() -> f64 {
@@ -105,8 +102,6 @@ impl Tiles {
             ("misaligned", self.misaligned),
             ("layouts", self.layouts[0]),
             ("layouts", self.layouts[1]),
-            ("misaligned_layouts", self.misaligned_layouts[0]),
-            ("misaligned_layouts", self.misaligned_layouts[1]),
         ])?;
         if self.last_wave != 0.0 {
             require_positive(&[("last_wave", self.last_wave)])?;
@@ -145,13 +140,13 @@ impl Tiles {
         }
         let alignment = self.aligned(gemm);
         let is_aligned = gemm.k.is_multiple_of(alignment) && gemm.n.is_multiple_of(alignment);
-        let layouts = if is_aligned { self.layouts } else { self.misaligned_layouts };
-        let of_layout = match layout {
+        let reached = match layout {
+            _ if !is_aligned => self.misaligned,
             Layout::Nt => 1.0,
-            Layout::Nn => layouts[0],
-            Layout::Tn => layouts[1],
+            Layout::Nn => self.layouts[0],
+            Layout::Tn => self.layouts[1],
         };
-        let per_sm = flops_per_s / f64::from(self.sms) * of_layout * if is_aligned { 1.0 } else { self.misaligned };
+        let per_sm = flops_per_s / f64::from(self.sms) * reached;
         let overhead_of_split_s = self.split_overhead_ps as f64 / PS_PER_S as f64;
         let mut least = f64::INFINITY;
         for &[rows, columns] in &self.sizes {
@@ -207,7 +202,6 @@ pub(super) mod tests {
             start_ps: 0,
             last_wave: 1.0,
             layouts: [1.0; 2],
-            misaligned_layouts: [1.0; 2],
         }
     }
 
@@ -296,10 +290,12 @@ pub(super) mod tests {
         let wave = 2.0 * 4.0 * 2.0 * 16.0 / 0.5;
         assert_eq!([of(16, 1), of(8, 2), of(4, 4)], [wave; 3]);
         assert_eq!([of(8, 1), of(4, 2), of(2, 4)], [4.0 * wave; 3]);
-        let tiles = Tiles { misaligned_layouts: [0.5, 0.25], ..tiles };
-        let layouts = [Layout::Nt, Layout::Nn, Layout::Tn];
-        let misaligned = layouts.map(|layout| tiles.seconds(gemm(4, 16, 2, 1), layout, 0, 10.0, MEMORY));
-        assert_eq!(misaligned, [4.0 * wave, 8.0 * wave, 16.0 * wave]);
+        let tiles = Tiles { layouts: [0.5, 0.25], ..tiles };
+        let of_layouts = |n| {
+            [Layout::Nt, Layout::Nn, Layout::Tn].map(|layout| tiles.seconds(gemm(4, 16, n, 1), layout, 0, 10.0, MEMORY))
+        };
+        assert_eq!(of_layouts(16), [wave, 2.0 * wave, 4.0 * wave]);
+        assert_eq!(of_layouts(2), [4.0 * wave; 3]); // rows that begin anywhere are as slow in all
     }
 
     #[test]
