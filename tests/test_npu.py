@@ -40,7 +40,9 @@ def experiment(topology: str, *settings: str) -> Experiment:
 
 def compute_s(topology: str, *settings: str) -> float:
     """What an iteration of it computes."""
-    (variant,) = study(RESNET.format(topology=topology), "npu.compute.kind=roofline", *settings).variants
+    (variant,) = study(
+        RESNET.format(topology=topology), "npu.compute.kind=roofline", "endpoint.kind=ideal", *settings
+    ).variants
     return float(engine.run(variant).summary["compute_ps"]) / 1e12
 
 

@@ -60,6 +60,7 @@ topology: dgx1v
 gpus: "1,4,5,6"
 workload: {model: resnet18, batch: 2}
 training: {iterations: 1}
+endpoint: ideal
 network: flow
 collective: {algorithm: ring}
 """

@@ -16,6 +16,7 @@ FABRIC = {
     "npu": {"gpu": "h200", "compute": {"kind": "roofline"}},
     "collective": {"algorithm": "ring", "chunks": 4},
     "network": "flow",
+    "endpoint": "ideal",  # collectives take nothing of kernels
 }
 PLAIN = {"workload": {"model": "gpt2", "batch": 1, "parameters": SIZES}}
 DIVIDED = {"workload": {"model": "gpt2", "global_batch": 4, "parameters": SIZES}, "parallel": {"data": 4}}
