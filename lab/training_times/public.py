@@ -1,8 +1,12 @@
-"""Measured iterations, and the experiments that simulate them."""
+"""Measured iterations of all public sources, as default answers: experiments that state what a source does.
+
+`python -m lab.training_times.public TEXT` simulates the points whose names have the text, and prints errors.
+"""
 
 from __future__ import annotations
 
 import csv
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -138,11 +142,13 @@ def _of_table(table: str) -> Iterator[Point]:
 
 
 def _public() -> Iterator[Point]:
+    flags = ("sequence_parallel", "scatter_gather")
+    texts = ("source", "name", "topology", "model", "recompute")
     for row in _rows(PUBLIC):
-        texts = {name: row[name] for name in ("source", "name", "topology", "model", "recompute")}
-        flags = {name: row[name] == "1" for name in ("sequence_parallel", "scatter_gather")}
-        numbers = {name: int(row[name]) for name in row if name not in (*texts, *flags, "iteration_s")}
-        yield Point(**texts, **flags, **numbers, iteration_s=float(row["iteration_s"]))
+        values: dict[str, Any] = dict(row)
+        values |= {name: row[name] == "1" for name in flags}
+        values |= {name: int(row[name]) for name in row if name not in (*texts, *flags, "iteration_s")}
+        yield Point(**values | {"iteration_s": float(row["iteration_s"])})
 
 
 def experiment(point: Point, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -171,7 +177,7 @@ def experiment(point: Point, changed: Mapping[str, Any] | None = None) -> dict[s
     if point.gpus < GPUS_PER_SERVER:
         found["gpus"] = f"0-{point.gpus - 1}"
     npu = recipe.get("npu", {}) | (SLOWER if (point.source, point.gpu) == ("torchtitan", "h100") else {})
-    return found | ({"npu": npu} if npu else {}) | (changed or {})
+    return {**found, **({"npu": npu} if npu else {}), **(changed or {})}
 
 
 def _parallel(point: Point) -> dict[str, Any]:
@@ -207,3 +213,16 @@ def simulated_s(point: Point, changed: Mapping[str, Any] | None = None) -> float
         return float(engine.run(variant(point, changed)).summary["total_ps"]) / engine.PS_PER_S
     finally:
         training.forget()  # graphs of the largest models take gigabytes
+
+
+def main() -> int:
+    """Prints the errors of points."""
+    text = sys.argv[1] if len(sys.argv) > 1 else ""
+    for point in points():
+        if text in point.name:
+            print(f"{simulated_s(point) / point.iteration_s - 1:+7.1%}  {point.name}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
