@@ -26,7 +26,7 @@ def test_default_answers_on_a100_are_near_to_what_was_measured(source: str) -> N
 
 
 def test_on_h100_they_are_too_fast_by_what_is_known_to_be_missing() -> None:
-    """Older libraries are not modelled: of no public run is the answer slower, and of few is it further off than 30 %."""
+    """Older libraries are not modelled: of no public run is the answer slower, nor is it off by more than 30 %."""
     of = [point for point in public.points() if point.gpu == "h100" and point.source in ("foundry", "torchtitan")]
     errors = [public.simulated_s(point) / point.iteration_s - 1 for point in of]
     assert len(errors) == 9
