@@ -34,7 +34,7 @@ def of(**sections: Any) -> Variant:
         "network": "analytical",
     }
     for name, section in sections.items():
-        given[name] = {**given[name], **section} if isinstance(section, dict) else section
+        given[name] = {**given.get(name, {}), **section} if isinstance(section, dict) else section
     return load(document.read(yaml.safe_dump(given), "a.yaml"), "a.yaml", Path()).variants[0]
 
 
@@ -82,6 +82,30 @@ def test_a_limit_of_power_slows_products_and_leaves_traffic() -> None:
     times = [time_ps(workload=big, npu={"power": power}) for power in ("2kW", "700W", "400W", "250W")]
     assert times == sorted(times)
     assert times[-1] > 1.2 * times[0]
+
+
+def test_the_slowest_of_several_gpus_sets_the_pace() -> None:
+    """The more there are, the slower it is; one alone is as fast as the mean."""
+    assert calibrated.of_slowest(1) == 1
+    worst = [calibrated.of_slowest(gpus) for gpus in (1, 2, 8, 64, 1024)]
+    assert worst == sorted(set(worst))
+    assert worst[2] == pytest.approx(1 + 1.42 * calibrated.SPREAD, rel=0.01)  # the largest of eight normal values
+    large = {"parameters": {**SIZES, "hidden": 4096, "heads": 32, "feed_forward": 16384}, "sequence": 2048}
+    eight = {"topology": "Ring(8, rate=1PB/s)", "workload": large | {"global_batch": 32}, "endpoint": {"kind": "ideal"}}
+    assert 1.005 * time_ps(workload=large) < time_ps(**eight) < 1.1 * time_ps(workload=large)
+    assert any("slowest of 8 GPUs" in line for line in assumptions.of([of(**eight)]))
+
+
+def test_tensor_cores_reach_what_was_published_of_each_gpu() -> None:
+    """Beyond that the constants of an A100 are those of an H100, as fractions."""
+
+    def sustained(gpu: str, width: int) -> float:
+        use = calibrated.Use(132, width, 1e15, "flash2", GPUS[gpu].power, 1)
+        return float(calibrated.model(GPUS[gpu], use)["products"]["sustained"])
+
+    assert sustained("a100-80gb", 2) / sustained("h100", 2) == pytest.approx(0.869 / 0.803)
+    assert sustained("h100", 1) / sustained("h100", 2) == pytest.approx(0.709 / 0.803)
+    assert sustained("v100-16gb", 2) == sustained("h100", 2)  # nobody published it
 
 
 def test_a_host_that_is_slower_than_the_gpu_decides() -> None:

@@ -88,9 +88,8 @@ def compute_model(experiment: Experiment) -> dict[str, Any]:
 def _compute(experiment: Experiment, share: tuple[int, int]) -> dict[str, Any]:
     """What some of the SMs and of the memory bandwidth compute with."""
     element = getattr(experiment.workload, "element", DEFAULT_ELEMENT)
-    return compute_specification.specification(
-        experiment.npu, share, experiment.training, experiment.precision, element
-    )
+    of = compute_specification.Share(*share, npus=experiment.taking_part)
+    return compute_specification.specification(experiment.npu, of, experiment.training, experiment.precision, element)
 
 
 def _fabric(experiment: Experiment) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Final, Literal
 
 import yaml
@@ -37,12 +38,28 @@ SCALED: Final[Mapping[str, str]] = {
 """GPUs that take the constants of another one, and the files of these."""
 RANGE: Final = 0.25
 """How far times of kernels of a scaled GPU may be off, either way, where nothing holds them: assumed."""
-HELD: Final[Mapping[str, float]] = {"a100-40gb": 0.15, "a100-80gb": 0.15}
+HELD: Final[Mapping[str, float]] = {"a100-40gb": 0.2, "a100-80gb": 0.2}
 """The same of GPUs that published iterations hold: nine of ten that do not wait for hosts (docs/validation.md)."""
+A100: Final = ("a100-40gb", "a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb")
+ACHIEVED: Final[Mapping[str, tuple[float, float | None]]] = {
+    **dict.fromkeys(A100, (0.869, None)),
+    **dict.fromkeys(("h100", "h100-pcie", "h100-nvl"), (0.803, 0.709)),
+    "h200": (0.803, 0.734),
+    "b200": (0.776, 0.763),
+    "gb200": (0.729, 0.723),
+}
+"""What the best matrix products reach of the peak in BF16, and in FP8 if the GPU has it: Bekman, "Machine Learning
+Engineering", accelerators, table of maximum achievable matmul FLOPS (2025, PyTorch 2.6 to 2.10). Only ratios of them
+are used: tensor cores of one generation, or of one type, keep busy better than those of another. Variants with a lower
+limit of power have the share of the one with the highest, since the limit is in the model."""
+SPREAD: Final = 0.035
+"""Standard deviation among GPUs of one kind of the energy of an operation, as a share. Products of the 8 GPUs of a
+server differ by 5 % (Bekman, "Not all accelerators are created equal"; 8 % of V100 in Sinha et al., SC 2022); eight
+normal values lie within 2.85 deviations, and at the limit of power a rate goes with the root of the energy."""
 LIBRARIES: Final[Mapping[str, tuple[Attention, ...]]] = {
     "v100-16gb": ("unfused",),
     "v100-32gb": ("unfused",),
-    **dict.fromkeys(("a100-40gb", "a100-80gb", "a100-pcie-40gb", "a100-pcie-80gb"), ("flash2", "unfused")),
+    **dict.fromkeys(A100, ("flash2", "unfused")),
     **dict.fromkeys(("h100", "h200", "h100-pcie", "h100-nvl"), ("cudnn", "flash2", "flash3", "unfused")),
     **dict.fromkeys(("b200", "gb200"), ("cudnn", "flash2", "unfused")),
 }
@@ -102,6 +119,8 @@ class Use:
     attention: Attention
     power: int
     """Watts that it may draw."""
+    gpus: int
+    """GPUs that wait for each other, of which the slowest sets the pace."""
 
 
 def model(gpu: Gpu, use: Use) -> dict[str, Any]:
@@ -109,14 +128,16 @@ def model(gpu: Gpu, use: Use) -> dict[str, Any]:
     found = constants(base(gpu.name))
     of_power = dict(found["power"])
     share = gpu.power / found["power"]["limit_w"]
+    faster = _faster(gpu.name, use.width)
     # An SM takes in as many bytes of operands in a step, and as much energy in a second, whatever the type of elements.
     on_sms = {"sms": use.sms, "depth": HALF * found["products"]["depth"] // use.width}
+    on_sms["sustained"] = found["products"]["sustained"] * faster
     convolutions = found["convolutions"]
-    flops = use.peak / of_power.pop("peak")
+    flops = use.peak / of_power.pop("peak") * faster
     of_power |= {
         "limit_w": float(use.power),
         "idle_w": of_power["idle_w"] * share,
-        "per_flop_pj": of_power["per_flop_pj"] * share / flops,
+        "per_flop_pj": of_power["per_flop_pj"] * share / flops * of_slowest(use.gpus),
         "streaming_w": of_power["streaming_w"] * share,
     }
     library = STANDS_FOR.get(use.attention, use.attention)
@@ -129,6 +150,21 @@ def model(gpu: Gpu, use: Use) -> dict[str, Any]:
         "memory": found["memory"],
         "power": of_power,
     }
+
+
+def _faster(gpu: str, width: int) -> float:
+    """How many times the measured GPU's share of its peak in BF16 products of a GPU reach."""
+    half, narrow = ACHIEVED.get(gpu, (None, None))
+    achieved = half if width >= HALF else narrow
+    measured, _ = ACHIEVED[measured_on(gpu)]
+    return 1.0 if achieved is None else achieved / measured
+
+
+def of_slowest(gpus: int) -> float:
+    """The energy of an operation on the slowest of some GPUs, of the mean: that of the largest of normal values (Blom,
+    "Statistical estimates and transformed beta-variables", 1958).
+    """
+    return 1 + SPREAD * NormalDist().inv_cdf((gpus - 0.375) / (gpus + 0.25))
 
 
 HALF: Final = 2

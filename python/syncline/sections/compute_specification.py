@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from syncline.base import quantities
 from syncline.fabric.gpus import GPUS, NARROW, WIDTHS, Precision
@@ -24,24 +24,29 @@ STEP: Final = 128
 """Bytes of a row of operands that a tile takes in for a step of its sums."""
 
 
+class Share(NamedTuple):
+    """What there is to compute with."""
+
+    sms: int
+    bandwidth: int
+    """Bytes per second of memory."""
+    npus: int
+    """NPUs that wait for each other."""
+
+
 def specification(
-    npu: Npu,
-    share: tuple[int, int],
-    training: Training,
-    precision: Precision | None,
-    element: int,
+    npu: Npu, share: Share, training: Training, precision: Precision | None, element: int
 ) -> dict[str, Any]:
-    """The engine's description (`ComputeSpec`) of what some SMs and some memory bandwidth, the `share`, compute with:
-    products of linear layers in a narrow data type, if `precision` is one, and all else in the wide type beside it.
+    """The engine's description (`ComputeSpec`) of what a share of an NPU computes with: products of linear layers in a
+    narrow data type, if `precision` is one, and all else in the wide type beside it.
     """
-    sms, bandwidth = share
 
     def of(peak: int, of_type: Precision) -> dict[str, Any]:
         return {
-            "flops_per_s": peak * sms / npu.sms,
-            "memory_bytes_per_s": float(bandwidth),
+            "flops_per_s": peak * share.sms / npu.sms,
+            "memory_bytes_per_s": float(share.bandwidth),
             "scale": training.compute_scale,
-            "model": _model(npu, sms, peak, of_type, training.attention_of(npu.gpu)),
+            "model": _model(npu, share, peak, of_type, training.attention_of(npu.gpu)),
             "tile": npu.compute.tile,
             "sparsity": _engine_sparsity(npu.compute.sparsity),
             "launch_ps": npu.compute.launch,
@@ -61,11 +66,11 @@ def _engine_sparsity(text: str | None) -> dict[str, Any] | None:
     return {"density": float(quantities.share(text))}
 
 
-def _model(npu: Npu, sms: int, peak: int, precision: Precision, attention: Attention) -> dict[str, Any]:
-    compute = npu.compute
+def _model(npu: Npu, share: Share, peak: int, precision: Precision, attention: Attention) -> dict[str, Any]:
+    compute, sms = npu.compute, share.sms
     if compute.kind == "gpu" and npu.gpu is not None:
         gpu = GPUS[npu.gpu]
-        use = calibrated.Use(sms, WIDTHS[precision], float(peak), attention, npu.power or gpu.power)
+        use = calibrated.Use(sms, WIDTHS[precision], float(peak), attention, npu.power or gpu.power, share.npus)
         return calibrated.model(gpu, use)
     if compute.kind == "systolic":
         return {
