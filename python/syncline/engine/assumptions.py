@@ -288,7 +288,7 @@ def _of_compute(experiment: Experiment) -> Iterator[str]:
             if name in given or (name.startswith("sram_") and not has_memories):
                 continue
             yield f"npu.compute.{name} = {'unlimited' if dumped[name] is None else dumped[name]} (default)"
-    if compute.kind == "gpu" and experiment.taking_part > 1:
+    if compute.kind == "gpu" and experiment.precision is not None and experiment.taking_part > 1:
         gpus = experiment.taking_part
         more = f"{100 * (calibrated.of_slowest(gpus) - 1):.1f} %"
         yield f"the slowest of {gpus} GPUs sets the pace: its operations take {more} more energy than those of the mean"
