@@ -147,6 +147,7 @@ def test_attention_is_what_is_stated() -> None:
     assert time_ps(training={"attention": "cudnn"}) < time_ps(training={"attention": "flash2"})
     assert time_ps() == time_ps(training={"attention": "cudnn"}), "PyTorch takes cuDNN's on an H100"
     assert time_ps(training={"attention": "flash3"}) == time_ps(training={"attention": "cudnn"})
+    assert time_ps(training={"attention": "flash1"}) > time_ps(training={"attention": "flash2"})
 
 
 def test_gradients_of_micro_batches_are_added_by_kernels_of_pytorch() -> None:

@@ -1,10 +1,11 @@
-"""Measured iterations, and the experiments that simulate them."""
+"""Measured iterations, and the experiments that simulate them: what a source states, and defaults."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,149 +15,198 @@ from syncline.base import document, inputs
 from syncline.engine import runs as engine
 from syncline.experiment import load as experiments
 from syncline.experiment.load import Variant
+from syncline.strategies import training
 
 FOLDER: Final = Path(__file__).parent
-STUDY: Final = FOLDER / "a100.yaml"
-TABLES: Final = ("megatron", "vtrain-server", "vtrain-cluster")
+RECIPES: Final = FOLDER / "recipes.yaml"
 GPUS_PER_SERVER: Final = 8
-ALL_REDUCE_EXCESS_S: Final = 114e-6
-"""What an all-reduce of 4 to 64 MiB on 8 A100 takes longer than its bytes: the mean of the tables `a100-8-*` of
-nccl-tests (`software/tables`). NCCL's base time hardly depends on the number of GPUs, so rings of any size get it."""
-DISPATCH: Final = "64us"
-"""Fitted: what a host takes to launch a kernel (`npu.host_kernel_time`)."""
-VOCABULARIES: Final = {"megatron": 51200, "vtrain-server": 50257, "vtrain-cluster": 50257}
-"""Words; Megatron-LM adds unused ones until 128 x tensor ways divide them. vTrain's: `vocab_size` of its
-src/config.py."""
-NIC_RATES: Final = {"megatron": "200Gb/s", "vtrain-cluster": "100Gb/s"}
-"""Of each of 8 NICs. Selene has 8 HDR ones; vTrain's servers have 800 Gb/s together (`inter_node_bandwidth` of its
+VTRAIN_VOCABULARY: Final = 50257
+"""`vocab_size` of vTrain's src/config.py."""
+OWN: Final = {
+    "megatron": ("200Gb/s", 51200),
+    "vtrain-server": ("100Gb/s", VTRAIN_VOCABULARY),
+    "vtrain-cluster": ("100Gb/s", VTRAIN_VOCABULARY),
+}
+"""Tables of one machine each: the rate of each of 8 NICs, and words, to which Megatron-LM adds unused ones until 128 x
+tensor ways divide them. Selene has 8 HDR NICs; vTrain's servers have 800 Gb/s together (`inter_node_bandwidth` of its
 configurations), which are taken to be spread over the GPUs."""
+PUBLIC: Final = "public"
+"""The table of all other sources."""
+SLOWER: Final = {"memory": "96GB", "memory_bandwidth": "2.4TB/s", "power": "500W"}
+"""torchtitan's H100, which its source describes so."""
+REPLICAS: Final = {"fms-a100-7b": GPUS_PER_SERVER, "fms-h100-7b": GPUS_PER_SERVER}
+"""Rows whose weights are divided among so many GPUs, with copies (`parallel.hsdp`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A measured iteration, with the columns of the tables."""
+    """A measured iteration."""
 
-    table: str
+    source: str
+    """Where it was published, which is where its recipe is from (a key of recipes.yaml)."""
+    name: str
+    topology: str
     gpus: int
-    batch: int
-    micro_batch: int
+    model: str
+    layers: int
     hidden: int
     heads: int
-    layers: int
+    vocabulary: int
     sequence: int
+    batch: int
+    micro_batch: int
     tensor: int
-    data: int
     pipeline: int
     virtual: int
-    mode: str
-    """What is computed again: `full`, or `selective` with sequence parallelism."""
+    zero: int
+    recompute: str
+    """What is computed again: `none`, `selective` or `full`."""
+    sequence_parallel: bool
+    scatter_gather: bool
     iteration_s: float
 
     @property
-    def name(self) -> str:
-        """What tells it from other points."""
-        model = f"h{self.hidden} l{self.layers} s{self.sequence}"
-        ways = f"t{self.tensor} d{self.data} p{self.pipeline}"
-        return f"{self.table} {model} b{self.batch} m{self.micro_batch} {ways} {self.mode}"
+    def data(self) -> int:
+        """Replicas of the model."""
+        return self.gpus // (self.tensor * self.pipeline)
 
     @property
-    def servers(self) -> int:
-        """Servers that it ran on."""
-        return -(-self.gpus // GPUS_PER_SERVER)
+    def gpu(self) -> str:
+        """The GPU: a100 or h100."""
+        return "a100" if "a100" in self.topology else "h100"
+
+    @property
+    def kernels(self) -> str:
+        """Whose kernels it has (`training.kernels`)."""
+        return str(recipes()[self.source]["training"]["kernels"])
 
 
-@dataclass(frozen=True, slots=True)
-class Constants:
-    """What points have in common beside the study: the two constants that are fitted, and what explains errors."""
-
-    sustained_memory: str | None = None
-    """That of the study if not given."""
-    dispatch: str | None = DISPATCH
-    """None: hosts take no time."""
-    hosts_of_several_servers: bool = False
-    """Whether hosts are simulated where there are several servers, too."""
-    all_reduce_excess_s: float = ALL_REDUCE_EXCESS_S
-    one_ring_across_servers: bool = False
-    """Whether tensor-parallel groups that are on several servers have one ring. NCCL has rings over all NICs; rings
-    over GPUs of servers, and over servers, load these equally. All other groups have rings as it is."""
-
-
-def points(table: str | None = None) -> Iterator[Point]:
-    """The points of a table, or of all."""
-    for name in TABLES if table is None else (table,):
-        text = (FOLDER / "tables" / f"{name}.csv").read_text(encoding="utf-8")
-        for row in csv.DictReader(line for line in text.splitlines() if not line.startswith("#")):
-            numbers = {f.name: int(row[f.name]) for f in fields(Point) if f.type == "int"}
-            yield Point(table=name, mode=row["mode"], iteration_s=float(row["iteration_s"]), **numbers)
-
-
-def experiment(point: Point, constants: Constants = Constants()) -> dict[str, Any]:
-    """The experiment of a point: the study with the point's sizes and ways."""
-    found: dict[str, Any] = yaml.safe_load(STUDY.read_text(encoding="utf-8"))
-    found["name"] = "point"
-    found["topology"] = _topology(point, found["topology"])
-    if point.gpus < GPUS_PER_SERVER:
-        found["gpus"] = f"0-{point.gpus - 1}"
-    multiple = 128 * point.tensor
-    found["workload"]["parameters"] |= {
-        "hidden": point.hidden,
-        "heads": point.heads,
-        "layers": point.layers,
-        "vocabulary": -(-VOCABULARIES[point.table] // multiple) * multiple,
-        "positions": point.sequence,
-    }
-    found["workload"]["global_batch"] = point.batch
-    found["parallel"] = _parallel(point)
-    if constants.dispatch is not None and (point.servers == 1 or constants.hosts_of_several_servers):
-        found["npu"]["host_kernel_time"] = constants.dispatch
-    found["endpoint"]["step_latency"] = f"{round(constants.all_reduce_excess_s * 1e9 / _steps(point))}ns"
-    if constants.sustained_memory is not None:
-        found["npu"]["compute"]["tiles"]["sustained_memory"] = constants.sustained_memory
-    if point.tensor > GPUS_PER_SERVER:
-        rings = {"algorithm": "six-phase", "per_dimension": ["ring", "ring"]}
-        found["parallel"]["collectives"] = {
-            "tensor": {"algorithm": "ring"} if constants.one_ring_across_servers else rings
-        }
+@cache
+def recipes() -> Mapping[str, dict[str, Any]]:
+    """What the rows of a source have in common, by source."""
+    found: dict[str, dict[str, Any]] = yaml.safe_load(RECIPES.read_text(encoding="utf-8"))
     return found
 
 
-def _topology(point: Point, server: str) -> str:
-    if point.servers > 1:
-        efficiency = server[server.index("efficiency=") : -1]
-        return f"dgx-a100(nodes={point.servers}, nic_rate={NIC_RATES[point.table]}, {efficiency})"
-    return server
+def points(source: str | None = None) -> Iterator[Point]:
+    """The points of a source, or of all."""
+    every = (*(point for table in OWN for point in _of_table(table)), *_public())
+    yield from (point for point in every if source in (None, point.source))
+
+
+def sources() -> list[str]:
+    """All sources, in the order of their points."""
+    return list(dict.fromkeys(point.source for point in points()))
+
+
+def _rows(table: str) -> Iterator[dict[str, str]]:
+    text = (FOLDER / "tables" / f"{table}.csv").read_text(encoding="utf-8")
+    return csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
+
+
+def _of_table(table: str) -> Iterator[Point]:
+    rate, words = OWN[table]
+    for row in _rows(table):
+        number = {name: int(text) for name, text in row.items() if name not in ("mode", "iteration_s")}
+        servers = -(-number["gpus"] // GPUS_PER_SERVER)
+        multiple = 128 * number["tensor"]
+        sizes = f"h{row['hidden']} l{row['layers']} s{row['sequence']} b{row['batch']} m{row['micro_batch']}"
+        ways = f"t{row['tensor']} d{row['data']} p{row['pipeline']}"
+        is_selective = row["mode"] == "selective"
+        yield Point(
+            source=table,
+            name=f"{table} {sizes} {ways} {row['mode']}",
+            topology="dgx-a100" if servers == 1 else f"dgx-a100(nodes={servers}, nic_rate={rate})",
+            gpus=number["gpus"],
+            model="gpt",
+            layers=number["layers"],
+            hidden=number["hidden"],
+            heads=number["heads"],
+            vocabulary=-(-words // multiple) * multiple,
+            sequence=number["sequence"],
+            batch=number["batch"],
+            micro_batch=number["micro_batch"],
+            tensor=number["tensor"],
+            pipeline=number["pipeline"],
+            virtual=number["virtual"],
+            zero=0,
+            recompute=row["mode"],
+            sequence_parallel=is_selective,
+            scatter_gather=table == "megatron" and number["pipeline"] > 1 and not is_selective,
+            iteration_s=float(row["iteration_s"]),
+        )
+
+
+def _public() -> Iterator[Point]:
+    flags = ("sequence_parallel", "scatter_gather")
+    texts = ("source", "name", "topology", "model", "recompute")
+    for row in _rows(PUBLIC):
+        values: dict[str, Any] = dict(row)
+        values |= {name: row[name] == "1" for name in flags}
+        values |= {name: int(row[name]) for name in row if name not in (*texts, *flags, "iteration_s")}
+        yield Point(**values | {"iteration_s": float(row["iteration_s"])})
+
+
+def experiment(point: Point, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The experiment of a point: its sizes, ways and machine, with the recipe of its source and default settings; with
+    fields of some sections `changed`, if any are given by section.
+    """
+    recipe = recipes()[point.source]
+    workload = {"model": point.model, "sequence": point.sequence, "global_batch": point.batch} | recipe["workload"]
+    if point.model == "gpt":
+        del workload["sequence"]
+        workload["parameters"] = workload.get("parameters", {}) | {
+            "hidden": point.hidden,
+            "heads": point.heads,
+            "layers": point.layers,
+            "vocabulary": point.vocabulary,
+            "positions": point.sequence,
+        }
+    found = {
+        "name": "point",
+        "topology": point.topology,
+        "workload": workload,
+        "parallel": _parallel(point),
+        "training": recipe["training"],
+        "output": {"trace_npus": []},
+    }
+    if point.gpus < GPUS_PER_SERVER:
+        found["gpus"] = f"0-{point.gpus - 1}"
+    npu = recipe.get("npu", {}) | (SLOWER if (point.source, point.gpu) == ("torchtitan", "h100") else {})
+    found |= {"npu": npu} if npu else {}
+    return found | {name: found.get(name, {}) | fields for name, fields in (changed or {}).items()}
 
 
 def _parallel(point: Point) -> dict[str, Any]:
+    recompute = "operators" if (point.source, point.recompute) == ("torchtitan", "selective") else point.recompute
     found: dict[str, Any] = {
         "tensor": point.tensor,
         "data": point.data,
         "pipeline": point.pipeline,
         "micro_batch": point.micro_batch,
-        "recompute": point.mode,
+        "recompute": recompute,
+        "zero": point.zero,
     }
-    if point.mode == "selective":
+    if point.name in REPLICAS:
+        found["hsdp"] = REPLICAS[point.name]
+    if point.sequence_parallel:
         found["sequence"] = True
-    elif point.table == "megatron" and point.pipeline > 1:
+    if point.scatter_gather:
         found["scatter_gather"] = True
     if point.virtual > 1:
         found |= {"schedule": "interleaved", "virtual": point.virtual}
     return found
 
 
-def _steps(point: Point) -> int:
-    """Steps of a ring all-reduce among the GPUs of a tensor-parallel group, or of a server if there is none."""
-    ring = point.tensor if point.tensor > 1 else GPUS_PER_SERVER
-    return 2 * (ring - 1)
-
-
-def variant(point: Point, constants: Constants = Constants()) -> Variant:
+def variant(point: Point, changed: Mapping[str, Any] | None = None) -> Variant:
     """The experiment of a point, as it is simulated."""
-    text = yaml.safe_dump(experiment(point, constants))
-    return experiments.load(document.read(text, point.name), point.name, inputs.folder_of(STUDY)).variants[0]
+    text = yaml.safe_dump(experiment(point, changed))
+    return experiments.load(document.read(text, point.name), point.name, inputs.folder_of(RECIPES)).variants[0]
 
 
-def simulated_s(point: Point, constants: Constants = Constants()) -> float:
+def simulated_s(point: Point, changed: Mapping[str, Any] | None = None) -> float:
     """Seconds that an iteration of a point takes in a simulation."""
-    summary = engine.run(variant(point, constants)).summary
-    return float(summary["total_ps"]) / engine.PS_PER_S
+    try:
+        return float(engine.run(variant(point, changed)).summary["total_ps"]) / engine.PS_PER_S
+    finally:
+        training.forget()  # graphs of the largest models take gigabytes

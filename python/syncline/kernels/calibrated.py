@@ -2,8 +2,8 @@
 
 Of a *calibrated* GPU kernels were measured. The constants are fractions of published rates and times of single SMs, so
 that another GPU takes those of a calibrated one with its own SMs, clock, rates and limit of power: it is *scaled*, and
-what that leaves out is a range (`range_of`). Attention of a library that was not measured takes the constants of one
-that is about as fast (`STANDS_FOR`).
+what that leaves out is a range (`range_of`). Attention of a library that was not measured takes the constants of
+another one, at a rate that was published (`STANDS_FOR`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import yaml
 
 from syncline.fabric.gpus import Gpu
 
-Attention = Literal["flash2", "flash3", "cudnn", "unfused"]
+Attention = Literal["flash1", "flash2", "flash3", "cudnn", "unfused"]
 
 CALIBRATED: Final[Mapping[str, str]] = {"h100": "h100", "h200": "h200"}
 """GPUs whose kernels were measured, and the files of their constants."""
@@ -59,15 +59,17 @@ normal values lie within 2.85 deviations, and at the limit of power a rate goes 
 LIBRARIES: Final[Mapping[str, tuple[Attention, ...]]] = {
     "v100-16gb": ("unfused",),
     "v100-32gb": ("unfused",),
-    **dict.fromkeys(A100, ("flash2", "unfused")),
-    **dict.fromkeys(("h100", "h200", "h100-pcie", "h100-nvl"), ("cudnn", "flash2", "flash3", "unfused")),
+    **dict.fromkeys(A100, ("flash2", "flash1", "unfused")),
+    **dict.fromkeys(("h100", "h200", "h100-pcie", "h100-nvl"), ("cudnn", "flash1", "flash2", "flash3", "unfused")),
     **dict.fromkeys(("b200", "gb200"), ("cudnn", "flash2", "unfused")),
 }
 """Implementations of attention that there are for a GPU, the one first that PyTorch's `scaled_dot_product_attention`
 takes (PyTorch 2.11 prefers cuDNN from Hopper on). FlashAttention 2 begins with the A100, 3 is for Hopper."""
-STANDS_FOR: Final[Mapping[Attention, Attention]] = {"flash3": "cudnn"}
-"""FlashAttention 3 in BF16 is within a few percent of cuDNN's attention forward, and about as fast backward (Shah et
-al., "FlashAttention-3", 2024, Figs. 5 and 6)."""
+STANDS_FOR: Final[Mapping[Attention, tuple[Attention, float]]] = {"flash1": ("flash2", 0.5), "flash3": ("cudnn", 1.0)}
+"""What is taken for an implementation that was not measured, at which part of its rate. FlashAttention 2 is twice as
+fast as the first one and as that of Triton (Dao, "FlashAttention-2", 2023, abstract and section 4.1). FlashAttention 3
+in BF16 is within a few percent of cuDNN's attention forward, and about as fast backward (Shah et al.,
+"FlashAttention-3", 2024, Figs. 5 and 6)."""
 
 
 def is_known(gpu: str | None) -> bool:
@@ -140,8 +142,9 @@ def model(gpu: Gpu, use: Use) -> dict[str, Any]:
         "per_flop_pj": of_power["per_flop_pj"] * share / flops * of_slowest(use.gpus),
         "streaming_w": of_power["streaming_w"] * share,
     }
-    library = STANDS_FOR.get(use.attention, use.attention)
-    of_library = found["attention"].get(library, next(iter(found["attention"].values())))
+    library, rate = STANDS_FOR.get(use.attention, (use.attention, 1.0))
+    of_library = dict(found["attention"].get(library, next(iter(found["attention"].values()))))
+    of_library["sustained"] = [rate * sustained for sustained in of_library["sustained"]]
     return {
         "kind": "gpu",
         "products": found["products"] | on_sms,

@@ -1039,10 +1039,10 @@ class Training(TypedDict, total=False):
     """
     launch: Literal["host", "graph"]
     """Who launches kernels: the host, one by one (`npu.host_kernel_time`), or a CUDA graph."""
-    attention: Literal["flash2", "flash3", "cudnn", "unfused"] | None
-    """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go
-    through memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU,
-    for models whose attention is fused.
+    attention: Literal["flash1", "flash2", "flash3", "cudnn", "unfused"] | None
+    """Which library computes attention: FlashAttention 1 (that of Triton is as fast), 2 or 3, cuDNN, or products and
+    a softmax whose scores go through memory (`unfused`). If not given, what PyTorch's
+    `scaled_dot_product_attention` takes on the GPU, for models whose attention is fused.
     """
     loss: Literal["eager", "fused"]
     """How cross-entropy is computed: by a softmax and the loss of its result, with logits that are cast to FP32 if

@@ -452,9 +452,9 @@ class Training(Section):
     launch: Literal["host", "graph"] = "host"
     """Who launches kernels: the host, one by one (`npu.host_kernel_time`), or a CUDA graph."""
     attention: Attention | None = None
-    """Which library computes attention: FlashAttention 2 or 3, cuDNN, or products and a softmax whose scores go through
-    memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention` takes on the GPU, for models whose
-    attention is fused."""
+    """Which library computes attention: FlashAttention 1 (that of Triton is as fast), 2 or 3, cuDNN, or products and a
+    softmax whose scores go through memory (`unfused`). If not given, what PyTorch's `scaled_dot_product_attention`
+    takes on the GPU, for models whose attention is fused."""
     loss: Loss = "eager"
     """How cross-entropy is computed: by a softmax and the loss of its result, with logits that are cast to FP32 if
     anything of the training is in FP32 (`eager`), or by one kernel that takes logits as they are and keeps nothing else
