@@ -5,7 +5,8 @@
     python -m lab.validation --refit         # the class files anew, from the tables
 
 Everything in it is computed from the tables in this package, but for the comparison with ns-3, which
-`python -m lab.ns3` records, iteration times, which `python -m lab.training_times` does, and the last section,
+`python -m lab.ns3` records, kernels of GPUs and iteration times, which `python -m lab.gpu_kernels` and
+`python -m lab.training_times` do, and the last section,
 which `make fuzz` records.
 """
 
@@ -20,6 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from lab.gpu_kernels import errors as gpu_kernels
 from lab.ns3 import page
 from lab.training_times import page as training_times
 from syncline.nccl import calibration, constants, measurements, networks, selection, systems
@@ -205,6 +207,7 @@ def document() -> str:
         LIMITS_TEXT,
         *_in_full(),
         *page.section(),
+        *gpu_kernels.section(),
         *training_times.section(),
         *_hostile_input(),
     ]

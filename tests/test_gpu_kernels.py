@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from lab.gpu_kernels import __main__ as page
+from lab.gpu_kernels import errors as page
 from lab.gpu_kernels import fit, iterations, rows, tables
 
 BARS = {"products": 0.07, "attention": 0.10, "memory": 0.12, "convolution": 0.12}
@@ -38,6 +38,28 @@ def test_the_constants_are_those_of_the_fit() -> None:
     assert len(parameters) <= 40
     for parameter in parameters:
         assert parameter.read(again) == pytest.approx(parameter.read(h100), rel=0.05), parameter.path
+
+
+@pytest.mark.parametrize(
+    ("group_", "bar"),
+    [("products", 0.07), ("attention cudnn", 0.15), ("attention flash2", 0.15), ("memory-bound", 0.18)],
+)
+def test_kernels_that_a_fit_left_out_reach_the_bars(group_: str, bar: float) -> None:
+    found = [of for of in page.kept() if (of.gpu, of.group) == ("h100", group_)]
+    assert len(found) > 20
+    assert mean(abs(of.held_out) for of in found) < bar
+
+
+def test_errors_are_those_of_the_constants() -> None:
+    assert len(page.kept()) == sum(len(page.modelled(gpu)) for gpu in page.OTHERS)
+    for gpu in page.OTHERS:
+        kept = [of.fitted for of in page.kept() if of.gpu == gpu]
+        assert kept == pytest.approx(page.errors(page.modelled(gpu), page.known(gpu), gpu), abs=1e-3)
+
+
+def test_a_fold_is_predicted_again() -> None:
+    kept = [of.held_out for of in page.kept() if of.gpu == "h100"]
+    assert kept[0 :: page.FOLDS] == pytest.approx(page.held_out("h100", 0), abs=0.02)
 
 
 def test_whole_iterations_are_the_sums_of_their_kernels() -> None:

@@ -4,44 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
 from itertools import groupby
-from pathlib import Path
 from statistics import mean
 from typing import Final
 
 import yaml
 
-from lab.gpu_kernels import fit, iterations, rows, tables
+from lab.gpu_kernels import errors, fit, iterations
+from lab.gpu_kernels.errors import BANDWIDTHS, FOLDER, known, modelled
 from lab.gpu_kernels.fit import Constants
 from lab.gpu_kernels.rows import Row
-from syncline import kernels, measurements
 
-FOLDER: Final = Path(kernels.__file__).parent
-TABLES: Final = Path(measurements.__file__).with_name("tables")
-BANDWIDTHS: Final = {"h100": fit.H100, "h200": fit.H200}
 DIGITS: Final = 4
-ANOTHER: Final = ("batch-norm", "nchw")
-"""Rows of FP16 in NCHW, which cuDNN normalises, where the model is PyTorch's kernels of BF16."""
-
-
-def known(gpu: str = "h100") -> Constants:
-    """The constants of a GPU as they were fitted last."""
-    found: Constants = yaml.safe_load((FOLDER / f"{gpu}.yaml").read_text())
-    return found
-
-
-def modelled(gpu: str = "h100") -> list[Row]:
-    """The rows of a GPU that the model is for."""
-    if gpu == "h200":
-        return [row for name in ("nvidia-h200", "nvidia-h200-images") for row in tables.read(TABLES / f"{name}.csv")]
-    return [row for row in rows.read() if (row.operator, row.library) != ANOTHER]
-
-
-def errors(found: Sequence[Row], constants: Constants, gpu: str = "h100") -> list[float]:
-    """Predicted over measured times, minus one."""
-    predicted = fit.predicted_us(found, constants, BANDWIDTHS[gpu])
-    return [us / row.time_us - 1 for us, row in zip(predicted, found, strict=True)]
 
 
 def main() -> int:
@@ -49,15 +23,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m lab.gpu_kernels", description=__doc__)
     parser.add_argument("--fit", action="store_true", help="fit the constants anew, and keep them")
     parser.add_argument("--kernels", metavar="NAME", help="the kernels of iterations whose name has this in it")
+    parser.add_argument("--record", action="store_true", help="keep the errors of all kernels for docs/validation.md")
     options = parser.parse_args()
     if options.fit:
         _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
         _keep("h100", fit.h100(modelled(), known(), known("h200"), iterations.mixes()))
         _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
+    if options.record:
+        errors.keep()
     for gpu in BANDWIDTHS:
         print(f"{gpu}\n")
         found = modelled(gpu)
-        each = sorted(zip(found, errors(found, known(gpu), gpu), strict=True), key=lambda pair: _group(pair[0]))
+        each = sorted(zip(found, errors.errors(found, known(gpu), gpu), strict=True), key=lambda pair: _group(pair[0]))
         for (kind, set_), pairs in groupby(each, key=lambda pair: _group(pair[0])):
             of = [error for _, error in pairs]
             print(f"{kind:32} {set_:10} {len(of):4}  {mean(map(abs, of)):6.1%}  bias {mean(of):+6.1%}")
