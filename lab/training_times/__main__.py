@@ -18,7 +18,6 @@ from lab.training_times import page
 from lab.training_times.page import Outcome
 from lab.training_times.parts import parts
 from lab.training_times.points import Point, points, simulated_s
-from syncline.base.errors import InputError
 
 HOST_TIMES: Final = [f"{us}us" for us in range(40, 72, 2)]
 
@@ -37,11 +36,7 @@ def main() -> int:
     for point in points():
         if options.only not in point.name:
             continue
-        try:
-            found[point.name] = outcome(point)
-        except InputError as refusal:
-            print(f"refused  {point.name}: {refusal}", flush=True)
-            continue
+        found[point.name] = outcome(point)
         print(f"{found[point.name].simulated_s / point.iteration_s - 1:+7.1%}  {point.name}", flush=True)
         if options.record:
             _write(found)

@@ -71,25 +71,25 @@ class Change:
 
 
 def _is_on_8(*names: str) -> Callable[[Point], bool]:
-    return lambda point: point.source in names and point.gpus <= 8
+    return lambda point: point.source in names and point.gpu == "h100" and point.gpus <= 8
 
 
 CHANGES: Final = (
     Change(
         "kernels take their roofline",
-        "`foundry`, `torchtitan` on 8 GPUs",
-        {"npu": {"compute": {"kind": "roofline"}}},
+        "`foundry`, `torchtitan` on 8 H100",
+        {"npu": {"compute": {"kind": "roofline"}}, "training": {"kernels": None, "attention": None, "loss": None}},
         _is_on_8("foundry", "torchtitan"),
     ),
     Change(
         "collectives as fast as the links",
-        "`foundry`, `torchtitan` on 8 GPUs",
+        "`foundry`, `torchtitan` on 8 H100",
         {"endpoint": {"kind": "ideal"}},
         _is_on_8("foundry", "torchtitan"),
     ),
     Change(
         "attention of FlashAttention 2",
-        "`foundry` on 8 GPUs",
+        "`foundry` on 8 H100",
         {"training": {"attention": "flash2"}},
         _is_on_8("foundry"),
     ),
@@ -143,7 +143,8 @@ READINGS: Final = """Readings, where sources are silent:
   NICs of 100 Gb/s. All A100 are taken to be those of 80 GB.
 * Attention of Megatron-LM is not fused there: scores are in memory. The vocabulary is padded as Megatron-LM does.
 * `foundry` is taken to have Triton's attention, as its scripts of that time have by default; it is as fast as the first
-  FlashAttention. With FlashAttention 2 all of its rows come out too fast, long sequences most (below).
+  FlashAttention. With FlashAttention 2, rows come out the faster the longer their sequences are, and
+  taken apart as below they give it a factor of 2.0 on both GPUs.
 * `torchtitan`'s H100 have 96 GB, 2.4 TB/s and 500 W. Its RMS norms, which PyTorch computed by several kernels in FP32
   in 2024, are taken to be one kernel, as in PyTorch 2.11."""
 
@@ -159,9 +160,9 @@ layer, fitted to its rows on one GPU, and the mean absolute error that remains (
 
 CAUSES
 
-Attention is as fast as stated on both GPUs, and products of an H100 are as fast as modelled. What an H100 lacks is a
-time that does not depend on how many tokens a layer works on: no kernel is like that. Software of 2023 is, which made
-hosts wait in each layer.
+Attention is as fast as stated on both GPUs, and products are within 7 %. What is missing most is a time that does not
+depend on how many tokens a layer works on. No kernel is like that; hosts are that wait for the GPU in each layer, as
+they may have in software of 2023.
 
 What follows was seen, and not simulated otherwise:
 
@@ -257,7 +258,6 @@ def _lines() -> Iterator[str]:
         of = errors(_is_of(source, gpu))
         if of:
             yield f"| {source} | {gpu} | {kernels} | {' | '.join(_of_group(of))} |"
-    yield from ("", "`llama3` is not among them: 126 layers on 16 stages is a division that is refused.")
     yield from ("", f"Pairs of divisions whose times differ by more than {100 * DIFFERENT:.0f} %:", "")
     yield from ("| model | pairs | in the right order |", "|---|---:|---:|")
     for divided in DIVIDED:

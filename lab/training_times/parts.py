@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from lab.training_times.points import Point, variant
 from syncline.core import _core
 from syncline.engine import specification
+from syncline.engine.runs import PS_PER_S
 from syncline.nccl.solver import minimise
 from syncline.strategies import training
-
-PS_PER_S = 10**12
 
 
 @dataclass(frozen=True, slots=True)

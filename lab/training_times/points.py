@@ -149,7 +149,7 @@ def _public() -> Iterator[Point]:
 
 def experiment(point: Point, changed: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The experiment of a point: its sizes, ways and machine, with the recipe of its source and default settings; with
-    fields of some sections `changed`, if any are given by section.
+    fields of some sections `changed`, if any are given by section; None takes a field away.
     """
     recipe = recipes()[point.source]
     workload = {"model": point.model, "sequence": point.sequence, "global_batch": point.batch} | recipe["workload"]
@@ -174,7 +174,10 @@ def experiment(point: Point, changed: Mapping[str, Any] | None = None) -> dict[s
         found["gpus"] = f"0-{point.gpus - 1}"
     npu = recipe.get("npu", {}) | (SLOWER if (point.source, point.gpu) == ("torchtitan", "h100") else {})
     found |= {"npu": npu} if npu else {}
-    return found | {name: found.get(name, {}) | fields for name, fields in (changed or {}).items()}
+    for name, fields in (changed or {}).items():
+        section = found.get(name, {}) | fields
+        found[name] = {field: value for field, value in section.items() if value is not None}
+    return found
 
 
 def _parallel(point: Point) -> dict[str, Any]:

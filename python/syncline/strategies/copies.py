@@ -16,16 +16,11 @@ ZeRO 1 and 2, as Megatron-LM has them, exchange buffers in which weights and gra
 
 from __future__ import annotations
 
-from typing import Final
-
 from syncline.models import demands
 from syncline.sections.data_types import WIDE
 from syncline.strategies.costs import Kernels
-from syncline.strategies.setting import Setting
+from syncline.strategies.setting import GATHERING, Setting
 from syncline.strategies.weights import Weights
-
-GATHERING: Final = 3
-"""The stage of ZeRO that is FSDP."""
 
 
 def before_gather(setting: Setting, weights: Weights) -> Kernels:
