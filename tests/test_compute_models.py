@@ -24,12 +24,12 @@ from syncline.models import demands, evaluate, file, times
 from syncline.models.demands import Gemm, Kernel
 from syncline.models.times import Taken
 from syncline.sections import compute, kernel_table
-from syncline.sections.shapes import COLUMNS, IMAGES
+from syncline.sections.shapes import COLUMNS, IMAGES, LAID_OUT
 
 H200 = Path(compute.__file__).parents[1] / "measurements/tables/nvidia-h200.csv"
 H200_IMAGES = H200.with_name("nvidia-h200-images.csv")
 EXPERIMENT = "name: a\ntopology: Ring(4, rate=100GB/s)\nworkload: {model: resnet18, batch: 4}\nnetwork: analytical\n"
-HEADER = ",".join(name for name in COLUMNS if name not in IMAGES)
+HEADER = ",".join(name for name in COLUMNS if name not in (*IMAGES, "layout"))
 ROW = "product,forward,64,64,64,1,1,fp16,24576,3e-6,1e-8,11,9,cold,graph,GPU,2.0"
 
 
@@ -208,7 +208,9 @@ def test_a_sparsity_is_a_structure_or_a_percentage(value: str) -> None:
 def test_models_ask_for_what_is_measured() -> None:
     """The products that are measured are those that the engine times."""
     model = evaluate.evaluate(file.load("gpt2"), 2)
-    found = operators.of([model], 1, "bf16", lambda operator: demands.of([operator], 2)[0].params)
+    found = operators.of(
+        [model], operators.Setting(1, "bf16", "nhwc"), lambda operator: demands.of([operator], 2)[0].params
+    )
     measured = {kernel_table.product(kernel) for kernel in found.kernels} - {None}
     asked = demands.of([operator for layer in model.layers for operator in layer.operators], 2)
     gemms = {kernel.gemm for demand in asked for kernel in demand.forward + demand.backward if kernel.gemm}
@@ -219,7 +221,9 @@ def test_models_ask_for_what_is_measured() -> None:
 
 def test_convolutions_are_measured_as_the_products_that_the_engine_times() -> None:
     model = evaluate.evaluate(file.load("resnet50"), 2)
-    found = operators.of([model], 1, "fp32", lambda operator: demands.of([operator], 4)[0].params)
+    found = operators.of(
+        [model], operators.Setting(1, "fp32", "nhwc"), lambda operator: demands.of([operator], 4)[0].params
+    )
     assert found.left_out == ()
     products = {kernel_table.product(kernel): kernel.bytes for kernel in found.kernels if kernel.kind == "convolution"}
     convolutions = [
@@ -247,6 +251,29 @@ def test_a_table_with_convolutions_gives_them_their_times(tmp_path: Path) -> Non
         kernel_table.read(f"{header}\n{row.format(',,,,')}\n".encode(), "t.csv")
     with pytest.raises(InputError, match="window: this is no size"):
         kernel_table.read(f"{header}\n{row.format('5,7,x,2,1')}\n".encode(), "t.csv")
+
+
+def test_a_table_has_images_of_one_layout(tmp_path: Path) -> None:
+    row = "convolution,forward,24,36,6,1,1,fp32,2288,7e-6,5,7,3,2,1,{}"
+    header = "kind,direction,m,k,n,count,groups,dtype,bytes,time_s," + ",".join((*IMAGES, "layout"))
+
+    def read(*layouts: str) -> kernel_table.KernelTable:
+        return kernel_table.read("\n".join([header, *map(row.format, layouts)]).encode(), "t.csv")
+
+    assert [of.kernel.layout for of in read("nhwc", "nhwc").rows] == ["nhwc", "nhwc"]
+    assert [of.kernel.layout for of in read("", "nchw").rows] == ["nchw", "nchw"]
+    with pytest.raises(InputError, match="two layouts"):
+        read("nhwc", "nchw")
+    with pytest.raises(InputError, match="layout 'chwn' is not known"):
+        read("chwn")
+
+
+@pytest.mark.parametrize("layout", ["nhwc", "nchw"])
+def test_kernels_on_images_are_measured_in_the_layout(layout: str) -> None:
+    model = evaluate.evaluate(file.load("resnet50"), 2)
+    found = operators.of([model], operators.Setting(1, "bf16", layout), lambda _: 0)
+    assert {kernel.layout for kernel in found.kernels if kernel.kind in LAID_OUT} == {layout}
+    assert {kernel.layout for kernel in found.kernels if kernel.kind not in LAID_OUT} == {"nchw"}
 
 
 def test_measure_without_pytorch_is_refused_in_words(

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -18,7 +19,7 @@ from support.fake_torch import torch
 from syncline.measurements import grid, kernels, operations
 from syncline.measurements.timing import REPETITIONS, Clock
 from syncline.sections import kernel_table
-from syncline.sections.shapes import COLUMNS, KINDS, Kernel, ShapesError, dumps, legal, loads
+from syncline.sections.shapes import COLUMNS, KINDS, LAID_OUT, LAYOUTS, Kernel, ShapesError, dumps, legal, loads
 
 SIZES: dict[str, Any] = {"m": 8, "k": 4, "n": 12}
 
@@ -84,6 +85,20 @@ def test_a_convolution_moves_its_images_filters_and_results_once(direction: str)
     kernel = kernel_of("convolution", direction)
     assert (kernel.windows, kernel.convolved) == ((3, 4), (2, 4, 6))
     assert kernel.bytes == 4 * (2 * 4 * 5 * 7 + 6 * 4 * 9 + 2 * 6 * 12)
+
+
+@pytest.mark.parametrize("kind", LAID_OUT)
+def test_images_lie_in_memory_as_they_are_asked_for(kind: str) -> None:
+    for layout in LAYOUTS:
+        fake = torch()
+        kernel = replace(kernel_of(kind, "forward"), layout=layout)
+        assert legal(kernel) is None
+        operations.operation(fake, kernel, "cpu").operands()
+        made = fake.randn.return_value.contiguous
+        assert made.called == (layout == "nhwc")
+        assert all(call.kwargs == {"memory_format": fake.channels_last} for call in made.call_args_list)
+    message = legal(replace(kernel_of("softmax", "forward"), layout="nhwc"))
+    assert message == "layout 'nhwc' is not known; accepted: none for a kernel that is not on images"
 
 
 def on_gpu(fake: MagicMock, monkeypatch: pytest.MonkeyPatch) -> Clock:

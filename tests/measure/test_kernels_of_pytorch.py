@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 from support.command import Ended
 from syncline.measurements import kernels, operations
 from syncline.sections import kernel_table
-from syncline.sections.shapes import KINDS, Kernel
+from syncline.sections.shapes import KINDS, LAYOUTS, Kernel
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("default")]  # warnings of PyTorch are its own
 
@@ -74,14 +75,16 @@ def test_every_kernel_can_be_measured(kind: str, monkeypatch: pytest.MonkeyPatch
         assert 0 < row.time_s < 1
 
 
+@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("direction", PRODUCTS)
-def test_convolutions_compute_what_autograd_does(direction: str) -> None:
+def test_convolutions_compute_what_autograd_does(direction: str, layout: str) -> None:
     import torch
 
     torch.manual_seed(1)
-    kernel = convolution(direction)
+    kernel = replace(convolution(direction), layout=layout)
     work = operations.operation(torch, kernel, "cpu")
     image, filters, gradient = given = work.operands()
+    assert image.is_contiguous(memory_format=torch.channels_last) == (layout == "nhwc")
     assert sum(8 * prod(x.shape) for x in given) == kernel.bytes
     result = torch.nn.functional.conv2d(image.requires_grad_(), filters.requires_grad_(), stride=2, padding=1)
     assert result.shape == gradient.shape

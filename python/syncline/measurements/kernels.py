@@ -21,7 +21,7 @@ from syncline.base import outputs
 from syncline.measurements import grid
 from syncline.measurements.operations import UnsupportedError
 from syncline.measurements.timing import Clock
-from syncline.sections.shapes import IMAGES, WIDTHS, Kernel, Measured, ShapesError, Table, loads
+from syncline.sections.shapes import IMAGES, LAID_OUT, WIDTHS, Kernel, Measured, ShapesError, Table, loads
 
 DEVICES: Final = ("auto", "cpu", "cuda")
 MISSING: Final = "PyTorch is not installed: measurements need it (see pytorch.org, 'Get Started')"
@@ -131,7 +131,8 @@ def _say(text: str) -> None:
 def _named(kernel: Kernel) -> str:
     sizes = f"m={kernel.m} k={kernel.k} n={kernel.n} count={kernel.count}"
     sizes += "".join(f" {name}={getattr(kernel, name)}" for name in IMAGES if getattr(kernel, name))
-    return f"{kernel.kind} {kernel.direction} {sizes} {kernel.dtype}"
+    layout = f" {kernel.layout}" if kernel.kind in LAID_OUT else ""
+    return f"{kernel.kind} {kernel.direction} {sizes} {kernel.dtype}{layout}"
 
 
 def shapes(path: Path) -> list[Kernel]:

@@ -58,6 +58,14 @@ def _random(torch: Any, kernel: Kernel, device: str) -> Callable[..., Any]:
     return lambda *sizes: torch.randn(*sizes, device=device, dtype=dtype)
 
 
+def _images(torch: Any, kernel: Kernel, device: str) -> Callable[..., Any]:
+    """Random images, or filters, as they lie in memory."""
+    random = _random(torch, kernel, device)
+    if kernel.layout == "nchw":
+        return random
+    return lambda *sizes: random(*sizes).contiguous(memory_format=torch.channels_last)
+
+
 def _product(torch: Any, kernel: Kernel, device: str) -> Operation:
     """A product with its factors in memory as a linear layer has them: `y = x wT`, `dx = dy w`, `dw = dyT x`."""
     random = _random(torch, kernel, device)
@@ -86,7 +94,7 @@ def _product(torch: Any, kernel: Kernel, device: str) -> Operation:
 
 def _convolution(torch: Any, kernel: Kernel, device: str) -> Operation:
     """A convolution, or one of its gradients alone, as autograd asks the backend for it."""
-    random = _random(torch, kernel, device)
+    random = _images(torch, kernel, device)
     (images, channels, filters), side = kernel.convolved, kernel.window
     stride, padding = [kernel.stride] * 2, [kernel.padding] * 2
 
@@ -149,14 +157,16 @@ def _function(torch: Any, kernel: Kernel, device: str) -> tuple[Callable[[], Ten
             raise UnsupportedError("torch.nn.functional.rms_norm is missing; PyTorch 2.4 has it")
         return lambda: (random(m, n), random(n)), lambda x, w: functional.rms_norm(x, (n,), w)
     if kind == "batch-norm":
+        image = _images(torch, kernel, device)
         return (
-            lambda: (random(m, n, kernel.k), random(n), random(n)),
+            lambda: (image(m, n, kernel.k, 1), random(n), random(n)),
             lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
         )
     if kind in ("max-pool", "average-pool"):
+        image = _images(torch, kernel, device)
 
         def images() -> Tensors:
-            return (random(m, n, kernel.height, kernel.width),)
+            return (image(m, n, kernel.height, kernel.width),)
 
         if kind == "average-pool":
             return images, lambda x: functional.adaptive_avg_pool2d(x, 1)

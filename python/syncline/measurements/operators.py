@@ -8,7 +8,7 @@ from math import prod
 from typing import Final
 
 from syncline.models.model import Model, Operator
-from syncline.sections.shapes import BACKWARD, FORWARD, IMAGES, KINDS, Kernel
+from syncline.sections.shapes import BACKWARD, FORWARD, KINDS, LAID_OUT, Kernel
 
 Sizes = Mapping[str, int]
 
@@ -23,25 +23,39 @@ class Measurable:
     """Kinds of operators that are not measured."""
 
 
-def of(models: Iterable[Model], ways: int, dtype: str, updated: Callable[[Operator], int]) -> Measurable:
-    """The kernels of models, divided among so many NPUs by tensor parallelism. `updated` says how many parameters of
-    an operator are updated.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What kernels are measured in."""
+
+    ways: int
+    """NPUs among which tensor parallelism divides operators."""
+    dtype: str
+    layout: str
+    """How images lie in memory (`shapes.LAYOUTS`)."""
+
+
+def of(models: Iterable[Model], setting: Setting, updated: Callable[[Operator], int]) -> Measurable:
+    """The kernels of models. `updated` says how many parameters of an operator are updated.
 
     Raises `models.model.DivisionError` if one cannot be divided.
     """
     found: dict[Kernel, None] = {}
     left_out: dict[str, None] = {}
     for operator in dict.fromkeys(_identified(models)):
-        part = operator.operator.divided({"tensor": ways, "sequence": ways})
+        part = operator.operator.divided({"tensor": setting.ways, "sequence": setting.ways})
         known = _OF_KIND.get(part.kind)
         if known is None:
             left_out[part.kind] = None
             continue
-        found |= dict.fromkeys(known(part.sizes, dtype))
+        found |= dict.fromkeys(_laid_out(kernel, setting.layout) for kernel in known(part.sizes, setting.dtype))
         parameters = updated(part)
         if parameters:
             found[Kernel("adam", "update", parameters, 0, 0, dtype="fp32")] = None
     return Measurable(tuple(found), tuple(left_out))
+
+
+def _laid_out(kernel: Kernel, layout: str) -> Kernel:
+    return replace(kernel, layout=layout) if kernel.kind in LAID_OUT else kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +152,13 @@ def _pool(kind: str) -> Callable[[Sizes, str], Iterator[Kernel]]:
     def kernels(sizes: Sizes, dtype: str) -> Iterator[Kernel]:
         for direction in KINDS[kind]:
             yield Kernel(
-                *(kind, direction, sizes["samples"], 0, sizes["channels"], 1, 1, dtype),
-                *(sizes.get(name, 0) for name in IMAGES),
+                *(kind, direction, sizes["samples"], 0, sizes["channels"]),
+                dtype=dtype,
+                height=sizes["height"],
+                width=sizes["width"],
+                window=sizes.get("window", 0),
+                stride=sizes.get("stride", 0),
+                padding=sizes.get("padding", 0),
             )
 
     return kernels

@@ -22,7 +22,7 @@ from statistics import median
 from typing import Final
 
 from syncline.base.errors import InputError, Problem, did_you_mean, one_of, shown
-from syncline.sections.shapes import COLUMNS, FORWARD, IMAGES, KINDS, MOST, WIDTHS, Kernel, legal
+from syncline.sections.shapes import COLUMNS, FORWARD, IMAGES, KINDS, LAID_OUT, LAYOUTS, MOST, WIDTHS, Kernel, legal
 
 MAX_BYTES: Final = 64 * 2**20
 NEEDED: Final = ("kind", "direction", "m", "k", "n", "count", "groups", "dtype", "bytes", "time_s")
@@ -138,6 +138,9 @@ def read(content: bytes, file: str) -> KernelTable:
         raise InputError([Problem(file, lines.line_num, "", None, f"this is no CSV: {error}")]) from None
     if not problems and not any(product(row.kernel) for row in rows):
         problems.append(Problem(file, None, "", None, "the table has no matrix product", "rows of kind product"))
+    if len({row.kernel.layout for row in rows if row.kernel.kind in LAID_OUT}) > 1:
+        message = "the table has kernels on images of two layouts, which a run cannot tell apart"
+        problems.append(Problem(file, None, "layout", None, message, "a table of each layout"))
     if problems:
         raise InputError(problems)
     return KernelTable(file, content, tuple(rows), devices[0] if devices else "")
@@ -171,7 +174,8 @@ def _row(values: Mapping[str, str], file: str, line: int) -> Row | list[Problem]
     if problems or time_s is None:
         return problems
     moved = sizes.pop("bytes")
-    kernel = Kernel(values["kind"], values["direction"], dtype=values["dtype"], **sizes)
+    layout = values.get("layout", "").strip() or LAYOUTS[0]
+    kernel = Kernel(values["kind"], values["direction"], dtype=values["dtype"], layout=layout, **sizes)
     wrong = legal(kernel)
     if wrong is None and moved < 1:
         wrong = "bytes 0 is out of range; accepted: 1 or more"

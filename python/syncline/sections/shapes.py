@@ -47,8 +47,7 @@ KINDS: Final = {
 *embedding* `m` rows of `n` elements out of a table of `k` rows.
 *convolution* with square filters of `window` rows, `stride` and `padding`, of images of `height` x `width`. `m`, `k`
             and `n` are those of the matrix product that does the same (`crates/workload/src/operators.rs`): forward,
-            places of the filter on all images x (channels x elements of a filter) x filters. Images lie in memory as
-            PyTorch has them by default, channel by channel.
+            places of the filter on all images x (channels x elements of a filter) x filters.
 *batch-norm* in training, of `m` images of `k` elements for each of `n` channels.
 *max-pool*  of `m` images of `n` channels of `height` x `width`, over squares of `window` rows.
 *average-pool* over each channel of as many.
@@ -56,6 +55,9 @@ KINDS: Final = {
 *copy*      `m` bytes from memory to memory.
 *launch*    the time of one of `m` kernels of one element each, launched one by one, or as a graph.
 The rest work on `m` rows of `n` elements (cross-entropy: a row is a token, an element a word).
+
+Kernels on images have a `layout`: `nchw`, channel by channel, as PyTorch has images by default, or `nhwc`, all channels
+of a place side by side (`channels_last` in PyTorch).
 """
 
 FORMAT: Final = "syncline-shapes"
@@ -66,8 +68,11 @@ IMAGES: Final = ("height", "width", "window", "stride", "padding")
 """The sizes that only kernels on images have, which are 0 for others."""
 _HAVE_IMAGES: Final = {"convolution": IMAGES, "max-pool": IMAGES, "average-pool": IMAGES[:2]}
 """Kinds of kernels on images, with the sizes that they have."""
+LAYOUTS: Final = ("nchw", "nhwc")
+LAID_OUT: Final = ("convolution", "batch-norm", "max-pool", "average-pool")
+"""Kinds of kernels whose time depends on how images lie in memory."""
 COLUMNS: Final = (
-    "kind", "direction", "m", "k", "n", "count", "groups", *IMAGES, "dtype", "bytes", "time_s", "spread_s",
+    "kind", "direction", "m", "k", "n", "count", "groups", *IMAGES, "layout", "dtype", "bytes", "time_s", "spread_s",
     "repetitions", "calls", "cache", "timing", "device", "torch",
 )  # fmt: skip
 """Columns of a table.
@@ -104,6 +109,7 @@ class Kernel:
     window: int = 0
     stride: int = 0
     padding: int = 0
+    layout: str = LAYOUTS[0]
 
     @property
     def windows(self) -> tuple[int, int]:
@@ -166,6 +172,9 @@ def legal(kernel: Kernel) -> str | None:
         return f"direction {kernel.direction!r} is not known; accepted: {', '.join(KINDS[kernel.kind])}"
     if kernel.dtype not in WIDTHS:
         return f"dtype {kernel.dtype!r} is not known; accepted: {', '.join(WIDTHS)}"
+    if kernel.layout not in (LAYOUTS if kernel.kind in LAID_OUT else LAYOUTS[:1]):
+        accepted = ", ".join(LAYOUTS) if kernel.kind in LAID_OUT else "none for a kernel that is not on images"
+        return f"layout {kernel.layout!r} is not known; accepted: {accepted}"
     for name in ("m", "k", "n", "count", "groups", *IMAGES):
         least = 1 if name in ("m", "count", "groups") else 0
         value = getattr(kernel, name)
@@ -205,8 +214,10 @@ def _legal_window(kernel: Kernel) -> str | None:
 
 
 def described(kernel: Kernel) -> dict[str, Any]:
-    """A kernel by its fields, without the sizes of images where it works on none."""
-    return {name: value for name, value in asdict(kernel).items() if value or name not in IMAGES}
+    """A kernel by its fields, without sizes and layout of images where it works on none."""
+    left_out = {name for name in IMAGES if not getattr(kernel, name)}
+    left_out |= set() if kernel.kind in LAID_OUT else {"layout"}
+    return {name: value for name, value in asdict(kernel).items() if name not in left_out}
 
 
 def dumps(kernels: Iterable[Kernel], source: str) -> str:
@@ -238,7 +249,7 @@ def _kernel(item: Any, place: str) -> Kernel:
     for key, value in item.items():
         if key not in fields:
             raise ShapesError(f"{place}.{key}: this key is not known; accepted: {', '.join(fields)}")
-        expected = str if key in ("kind", "direction", "dtype") else int
+        expected = str if key in ("kind", "direction", "dtype", "layout") else int
         if not isinstance(value, expected) or isinstance(value, bool):
             raise ShapesError(f"{place}.{key}: {'a text' if expected is str else 'an integer'} is expected")
     missing = [key for key in ("kind", "direction", "m", "k", "n") if key not in item]
@@ -276,7 +287,8 @@ class Table:
     def add(self, row: Measured) -> None:
         """Writes a row."""
         kernel = row.kernel
-        sizes = (getattr(kernel, name) for name in COLUMNS[: COLUMNS.index("bytes")])
+        known = described(kernel) | {name: getattr(kernel, name) for name in IMAGES}
+        sizes = (known.get(name, "") for name in COLUMNS[: COLUMNS.index("bytes")])
         times = (f"{row.time_s:.6g}", f"{row.spread_s:.3g}", row.repetitions, row.calls, row.cache, row.timing)
         self._writer.writerow((*sizes, kernel.bytes, *times, *self._about))
         self._file.flush()

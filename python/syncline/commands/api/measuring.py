@@ -28,7 +28,7 @@ from syncline.models import demands, evaluate, file
 from syncline.models.evaluate import ParameterError
 from syncline.models.model import DivisionError
 from syncline.results import entries as results
-from syncline.sections.shapes import COLUMNS, WIDTHS, described, dumps
+from syncline.sections.shapes import COLUMNS, IMAGES, LAYOUTS, WIDTHS, described, dumps
 from syncline.sections.shapes import Table as Rows
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 DEVICES: Final = ("auto", "cpu", "cuda")
 GRIDS: Final = ("sample", "full")
 MOST_SAMPLES: Final = 2**20
+DEFAULT_LAYOUT: Final = "nhwc"
+"""That of `workload.layout`."""
 SUFFIX: Final = ".csv"
 LABEL: Final = "model"
 """What stands in problems in place of the file of a model that is given as values."""
@@ -56,6 +58,7 @@ MEANINGS: Final = {
     "kind": "The kind of kernel: product, softmax and so on.",
     "direction": "Forward, or which of its gradients.",
     "bytes": "The least that the kernel moves: every operand once.",
+    "layout": "How images lie in memory: nchw or nhwc; none for kernels that work on none.",
     "time_s": "Median over repetitions of the time of one call.",
     "spread_s": "Distance between the quartiles of the repetitions.",
     "repetitions": "How many there are.",
@@ -76,6 +79,7 @@ class Asked:
     micro_batch: int = 1
     sequence: int | None = None
     tensor: int = 1
+    layout: str = DEFAULT_LAYOUT
     launch: bool = False
     grid: str | None = None
     seconds: float | None = None
@@ -88,6 +92,7 @@ class Asked:
         """What is wrong with words and numbers."""
         problems = list(self.problems)
         words = [("--device", self.device, DEVICES), ("--precision", self.precision, tuple(WIDTHS))]
+        words.append(("--layout", self.layout, LAYOUTS))
         if self.grid is not None:
             words.append(("--grid", self.grid, GRIDS))
         for flag, word, known in words:
@@ -180,7 +185,7 @@ def wanted(asked: Asked) -> Wanted:
         except ParameterError as error:
             raise command_line(f"--{error.name}", asked.sequence, f"{name}: {error.message}", error.accepted) from None
     try:
-        found = operators.of(models, asked.tensor, asked.precision, updated)
+        found = operators.of(models, operators.Setting(asked.tensor, asked.precision, asked.layout), updated)
     except DivisionError as error:
         raise command_line("--tensor", asked.tensor, str(error), "a number that divides it") from None
     beside: list[Kernel] = grids.device() if asked.launch else []
@@ -334,7 +339,7 @@ def _table(finished: Finished) -> Table:
     """The columns of a file of measurements, with times that are not rounded."""
     import pyarrow as pa
 
-    texts = ("kind", "direction", "dtype", "cache", "timing", "device", "torch")
+    texts = ("kind", "direction", "layout", "dtype", "cache", "timing", "device", "torch")
     kinds = {name: pa.string() for name in texts} | {"time_s": pa.float64(), "spread_s": pa.float64()}
     schema = pa.schema(pa.field(name, kinds.get(name, pa.int64()), metadata=_about(name)) for name in COLUMNS)
     device = finished.device
@@ -342,8 +347,8 @@ def _table(finished: Finished) -> Table:
     rows = []
     for row in finished.rows:
         known = {name: getattr(row, name) for name in ("time_s", "spread_s", "repetitions", "calls", "cache", "timing")}
-        sizes = {name: getattr(row.kernel, name) for name in COLUMNS if hasattr(row.kernel, name)}
-        rows.append({**sizes, **known, **on})
+        sizes = {name: getattr(row.kernel, name) for name in (*IMAGES, "bytes")}
+        rows.append({**sizes, **described(row.kernel), **known, **on})
     return Table("kernels", pa.Table.from_pylist(rows, schema))
 
 
@@ -362,6 +367,7 @@ def measure(
     micro_batch: int = 1,
     sequence: int | None = None,
     tensor: int = 1,
+    layout: str = DEFAULT_LAYOUT,
     launch: bool = False,
     grid: str | None = None,
     shapes: AnyPath | None = None,
@@ -375,8 +381,9 @@ def measure(
 
     `models` are names (`"gpt2"`), paths of model files, or what a model file would say as a mapping. Their kernels are
     those of `micro_batch` samples of `sequence` tokens, by default as many as the model says, in the data type
-    `precision` (bf16, fp16, tf32, fp32 or fp64), of layers that are divided among `tensor` NPUs. With `launch`, what
-    launches and copies cost is measured as well, and with a `grid` (sample or full), a grid of matrix products.
+    `precision` (bf16, fp16, tf32, fp32 or fp64), of layers that are divided among `tensor` NPUs; images lie in memory
+    in a `layout`, nhwc (`channels_last`) or nchw. With `launch`, what launches and copies cost is measured as well, and
+    with a `grid` (sample or full), a grid of matrix products.
     `device` is cpu, cuda, or auto: a GPU if PyTorch finds one. `seed` is that of operands, which are random.
 
     Into `out` (.csv), each kernel is written as soon as it is measured; after so many `seconds`, others are left out.
@@ -387,7 +394,7 @@ def measure(
     that is wrong, [`CancelledError`] when `cancel` is called: between two kernels.
     """
     problems = arguments.common_problems(ARGUMENTS, seed=seed)
-    problems += [*arguments.no_text(device=device, precision=precision), *arguments.not_text(grid=grid)]
+    problems += [*arguments.no_text(device=device, precision=precision, layout=layout), *arguments.not_text(grid=grid)]
     problems += _no_numbers(micro_batch=micro_batch, sequence=sequence, tensor=tensor, seconds=seconds)
     problems += arguments.not_flags(launch=launch)
     token, wrong = arguments.cancellation(cancel)
@@ -403,6 +410,7 @@ def measure(
         micro_batch=micro_batch,
         sequence=sequence,
         tensor=tensor,
+        layout=layout,
         launch=launch,
         grid=grid,
         seconds=seconds,

@@ -32,6 +32,10 @@ def measure(
         int | None, typer.Option(metavar="N", help="Tokens of a sample; by default those of the model.")
     ] = None,
     tensor: Annotated[int, typer.Option(metavar="N", help="NPUs among which tensor parallelism divides layers.")] = 1,
+    layout: Annotated[
+        str,
+        typer.Option(metavar="nhwc|nchw", help="How images lie in memory: channels_last, or as PyTorch has them else."),
+    ] = measuring.DEFAULT_LAYOUT,
     launch: Annotated[bool, typer.Option("--launch", help="Measure what launches and copies cost as well.")] = False,
     grid: Annotated[
         str | None,
@@ -72,6 +76,7 @@ def measure(
         micro_batch=micro_batch,
         sequence=sequence,
         tensor=tensor,
+        layout=layout,
         launch=launch,
         grid=grid,
         seconds=seconds,
