@@ -169,7 +169,7 @@ def test_what_cannot_be_is_refused_by_field() -> None:
     assert refused(npu={"gpu": "a100-80gb"}, training={"attention": "flash3"}) == (
         "training.attention",
         "there is no flash3 for the NVIDIA A100 SXM4 80 GB",
-        "flash2, unfused",
+        "flash2, flash1, unfused",
     )
     field, message, _ = refused(training={"attention": "flash2"}, workload={"parameters": SIZES | {"fused": 0}})
     assert (field, message) == ("training.attention", "workload.parameters.fused is 0")
