@@ -132,7 +132,7 @@ def _of_table(table: str) -> Iterator[Point]:
             zero=0,
             recompute=row["mode"],
             sequence_parallel=is_selective,
-            scatter_gather=table == "megatron" and number["pipeline"] > 1 and not is_selective,
+            scatter_gather=number["pipeline"] > 1 and number["tensor"] > 1 and not is_selective,
             iteration_s=float(row["iteration_s"]),
         )
 
