@@ -8,13 +8,14 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from support.command import Ended
 from syncline.base import document
 from syncline.base.errors import InputError
+from syncline.commands.api import measuring
 from syncline.engine import assumptions, completing
 from syncline.engine import runs as engine
 from syncline.experiment.load import load
@@ -22,9 +23,10 @@ from syncline.experiment.merge import parse_override
 from syncline.measurements import operators
 from syncline.models import demands, evaluate, file, times
 from syncline.models.demands import Gemm, Kernel
+from syncline.models.model import Layout
 from syncline.models.times import Taken
-from syncline.sections import compute, kernel_table
-from syncline.sections.shapes import COLUMNS, IMAGES, LAID_OUT
+from syncline.sections import compute, kernel_table, workloads
+from syncline.sections.shapes import COLUMNS, IMAGES, LAID_OUT, LAYOUTS
 
 H200 = Path(compute.__file__).parents[1] / "measurements/tables/nvidia-h200.csv"
 H200_IMAGES = H200.with_name("nvidia-h200-images.csv")
@@ -266,6 +268,11 @@ def test_a_table_has_images_of_one_layout(tmp_path: Path) -> None:
         read("nhwc", "nchw")
     with pytest.raises(InputError, match="layout 'chwn' is not known"):
         read("chwn")
+
+
+def test_layouts_are_those_of_runs() -> None:
+    assert set(LAYOUTS) == set(get_args(Layout))
+    assert workloads.ModelWorkload.model_fields["layout"].default == measuring.DEFAULT_LAYOUT
 
 
 @pytest.mark.parametrize("layout", ["nhwc", "nchw"])

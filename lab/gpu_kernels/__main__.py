@@ -10,7 +10,7 @@ from typing import Final
 
 import yaml
 
-from lab.gpu_kernels import errors, fit, iterations
+from lab.gpu_kernels import errors, iterations
 from lab.gpu_kernels.errors import BANDWIDTHS, FOLDER, known, modelled
 from lab.gpu_kernels.fit import Constants
 from lab.gpu_kernels.rows import Row
@@ -26,9 +26,8 @@ def main() -> int:
     parser.add_argument("--record", action="store_true", help="keep the errors of all kernels for docs/validation.md")
     options = parser.parse_args()
     if options.fit:
-        _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
-        _keep("h100", fit.h100(modelled(), known(), known("h200"), iterations.mixes()))
-        _keep("h200", fit.h200(modelled("h200"), known("h200"), known()))
+        for gpu in ("h200", "h100", "h200"):  # each has constants of the other
+            _keep(gpu, errors.refitted(gpu, modelled(gpu)))
     if options.record:
         errors.keep()
     for gpu in BANDWIDTHS:

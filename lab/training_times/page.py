@@ -10,7 +10,7 @@ from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 from lab.training_times.parts import Causes, Parts, causes
-from lab.training_times.points import FOLDER, Point, points, sources
+from lab.training_times.points import FOLDER, Point, points, recipes, sources
 
 RECORD: Final = FOLDER / "record.csv"
 CHANGES_RECORD: Final = FOLDER / "changes.csv"
@@ -22,6 +22,8 @@ FITTED: Final = (
 """Names of the points that hosts' time of `vtrain-server` was fitted on."""
 SEARCHED: Final = ("foundry",)
 """Sources whose errors are taken apart (`parts`)."""
+SLOW_HOSTS: Final = recipes()["vtrain-server"]["npu"]
+"""What was fitted."""
 DIFFERENT: Final = 0.08
 """Divisions of a model whose times differ by more are compared by their order."""
 
@@ -94,9 +96,9 @@ CHANGES: Final = (
         _is_on_8("foundry"),
     ),
     Change(
-        "hosts as fast as by default (10 us)",
+        "hosts as fast as by default",
         "`vtrain-server`, tensor parallelism, 1 or 2 samples",
-        {"npu": {"host_kernel_time": "10us"}},
+        {"npu": dict.fromkeys(SLOW_HOSTS)},
         lambda point: point.source == "vtrain-server" and point.tensor > 1 and point.micro_batch <= 2,
     ),
     Change(
@@ -106,9 +108,9 @@ CHANGES: Final = (
         lambda point: (point.source, point.hidden, point.pipeline, point.tensor) == ("vtrain-cluster", 8192, 16, 8),
     ),
     Change(
-        "hosts of vtrain-server (56 us)",
+        "hosts of vtrain-server",
         "`vtrain-cluster`, 3,072 features",
-        {"npu": {"host_kernel_time": "56us"}},
+        {"npu": SLOW_HOSTS},
         lambda point: point.source == "vtrain-cluster" and point.hidden == 3072,
     ),
 )
@@ -129,7 +131,7 @@ DIVIDED: Final = (
     Divided("vTrain, 3.6B", lambda point: point.source == "vtrain-cluster" and point.hidden == 3072),
 )
 
-TEXT: Final = """## Iteration times of training
+TEXT: Final = f"""## Iteration times of training
 
 Generated from `lab/training_times/record.csv`, which `python -m lab.training_times --record` writes: iterations as
 they were measured and published, and as Syncline answers by default, given what a source states (flow network, folded,
@@ -137,10 +139,10 @@ all micro-batches). The tables, with their sources, are in `lab/training_times/t
 software in `recipes.yaml` beside them. An error is simulated over measured time, minus one.
 
 No constant of a GPU, a network or a host is fitted to an iteration, but for one: what hosts of `vtrain-server` take for
-a kernel (56 us), on three rows that the means leave out. All GPUs' constants are of kernels that were measured alone on
-an H100 and an H200 (`lab.gpu_kernels`), and of publications. So each source, each GPU and each value of
-`training.kernels` is one that nothing was fitted to, and leaving it out would change no number. Rows were in view when
-the model was made: the means are of rows that no constant was fitted to, not of rows that nobody saw."""
+a kernel ({SLOW_HOSTS["host_kernel_time"]}), on three rows that the means leave out. All GPUs' constants are of kernels
+that were measured alone on an H100 and an H200 (`lab.gpu_kernels`), and of publications. So each source, each GPU and
+each value of `training.kernels` is one that nothing was fitted to, and leaving it out would change no number. Rows were
+in view when the model was made: the means are of rows that no constant was fitted to, not of rows that nobody saw."""
 
 READINGS: Final = """Readings, where sources are silent:
 
@@ -155,25 +157,22 @@ READINGS: Final = """Readings, where sources are silent:
 * `torchtitan`'s H100 have 96 GB, 2.4 TB/s and 500 W. Its RMS norms, which PyTorch computed by several kernels in FP32
   in 2024, are taken to be one kernel, as in PyTorch 2.11."""
 
-WHY: Final = """### What explains the errors
+CHANGED_TEXT: Final = """### What explains the errors
 
 The rows of a source were simulated with one thing put otherwise (`lab/training_times/changes.csv`): the mean error, the
-least and the largest.
+least and the largest."""
 
-CHANGED
+APART_TEXT: Final = """*`foundry`, taken apart.* A factor for all matrix products, one for attention, and a time for
+each forward pass of a layer, fitted to its rows on one GPU, and the mean absolute error that remains (`parts.py`; no
+part of the model):"""
 
-*`foundry`, taken apart.* A factor for all matrix products, one for attention, and a time for each forward pass of a
-layer, fitted to its rows on one GPU, and the mean absolute error that remains (`parts.py`; no part of the model):
-
-CAUSES
-
-Attention is as fast as stated on both GPUs, and products are within 7 %. What is missing most is a time that does not
-depend on how many tokens a layer works on. No kernel is like that; hosts are that wait for the GPU in each layer, as
-they may have in software of 2023.
+SEEN_TEXT: Final = """Attention is as fast as stated on both GPUs, and products are within 7 %. What is missing most is
+a time that does not depend on how many tokens a layer works on. No kernel is like that; hosts are that wait for the GPU
+in each layer, as they may have in software of 2023.
 
 What follows was seen, and not simulated otherwise:
 
-* *HSDP.* `fms-fsdp`'s 7B is 20 to 36 % too fast, as if the all-reduce between servers were not hidden behind
+* *HSDP.* `fms-fsdp`'s 7B is 17 to 36 % too fast, as if the all-reduce between servers were not hidden behind
   back-propagation at all.
 * *The head.* With one GPU in a tensor-parallel group, embedding, head and loss of `vtrain-server` take two to three
   times as long as modelled (a line through rows of 12 to 24 layers leaves 11 and 20 ms per micro-batch of 1 and 2
@@ -206,9 +205,9 @@ def recorded_changes() -> dict[tuple[str, str], float]:
 
 
 def errors(applies: Callable[[Point], bool]) -> Errors:
-    """Points that were simulated, with their errors, without those that something was fitted on."""
+    """Points with their errors, without those that something was fitted on."""
     found = recorded()
-    each = [point for point in points() if applies(point) and point.name in found and point.name not in FITTED]
+    each = [point for point in points() if applies(point) and point.name not in FITTED]
     return [(point, found[point.name].simulated_s / point.iteration_s - 1) for point in each]
 
 
@@ -265,8 +264,7 @@ def _lines() -> Iterator[str]:
     groups = dict.fromkeys((point.source, point.gpu, point.kernels) for point in points())
     for source, gpu, kernels in groups:
         of = errors(_is_of(source, gpu))
-        if of:
-            yield f"| {source} | {gpu} | {kernels} | {' | '.join(_of_group(of))} |"
+        yield f"| {source} | {gpu} | {kernels} | {' | '.join(_of_group(of))} |"
     yield from ("", f"Pairs of divisions whose times differ by more than {100 * DIFFERENT:.0f} %:", "")
     yield from ("| model | pairs | in the right order |", "|---|---:|---:|")
     for divided in DIVIDED:
@@ -274,9 +272,7 @@ def _lines() -> Iterator[str]:
         yield f"| {divided.name} | {pairs} | {_percent(right / pairs)} |"
     yield from ("", READINGS, "", "By ways and sizes, mean error and mean absolute error of `vtrain-server`:", "")
     yield from _groups(errors(lambda point: point.source == "vtrain-server"))
-    before, rest = WHY.split("CHANGED\n")
-    between, after = rest.split("CAUSES\n")
-    yield from ("", before.rstrip("\n"), "", *_changes(), between.rstrip("\n"), "", *_causes(), after.rstrip("\n"))
+    yield from ("", CHANGED_TEXT, "", *_changes(), "", APART_TEXT, "", *_causes(), "", SEEN_TEXT)
     yield from ("", "### Point by point", "")
     yield "| source | row | GPUs | measured (s) | simulated (s) | error |"
     yield "|---|---|" + "---:|" * 4

@@ -20,8 +20,7 @@ def records() -> Iterator[Record]:
     """All points, and those that were simulated with something changed."""
     recorded, changed = page.recorded(), page.recorded_changes()
     for point in points.points():
-        if point.name in recorded:
-            yield _record(f"iteration {point.name}", point, {}, recorded[point.name].simulated_s)
+        yield _record(f"iteration {point.name}", point, {}, recorded[point.name].simulated_s)
     for change in page.CHANGES:
         for point in change.points():
             recorded_s = changed[change.name, point.name]
